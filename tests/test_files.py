@@ -1,0 +1,33 @@
+import os
+import stat
+
+import pytest
+
+from skinny.files import atomic_write
+
+
+def test_the_new_file_replaces_the_old_one(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with atomic_write(path, "w") as file:
+        file.write("new")
+        assert path.read_text() == "old"
+    assert path.read_text() == "new"
+
+
+def test_a_failed_write_keeps_the_old_file_and_leaves_no_litter(tmp_path):
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"old")
+    with pytest.raises(ZeroDivisionError), atomic_write(path) as file:
+        file.write(b"half")
+        raise ZeroDivisionError
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["a.bin"]
+
+
+def test_the_file_has_ordinary_permissions(tmp_path):
+    with atomic_write(tmp_path / "atomic") as file:
+        file.write(b"x")
+    (tmp_path / "plain").write_bytes(b"x")
+    modes = {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("atomic", "plain")}
+    assert len(modes) == 1
