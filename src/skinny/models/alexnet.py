@@ -19,7 +19,7 @@ class AlexNet(nn.Sequential):
         if not (_SMALLEST <= height <= _LARGEST and _SMALLEST <= width <= _LARGEST):
             raise SkinnyError(
                 f"AlexNet takes images of 227x227 pixels ({_SMALLEST} to {_LARGEST} on either side "
-                f"fit as well), got {height}x{width}; resize or crop them."
+                f"fit as well), got {height}x{width}; resize or crop them"
             )
         scores: torch.Tensor = super().forward(images)
         return scores

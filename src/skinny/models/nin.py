@@ -39,7 +39,7 @@ class NIN(nn.Sequential):
         if height < _SMALLEST_IMAGE or width < _SMALLEST_IMAGE:
             raise SkinnyError(
                 f"NIN halves its images twice and needs at least {_SMALLEST_IMAGE}x"
-                f"{_SMALLEST_IMAGE} pixels, got {height}x{width}; enlarge the images."
+                f"{_SMALLEST_IMAGE} pixels, got {height}x{width}; enlarge the images"
             )
         scores: torch.Tensor = super().forward(images)
         return scores
@@ -129,9 +129,9 @@ def _nin(
 ) -> NIN:
     check_arguments(classes=classes, channels=channels, dropout=dropout)
     if not (math.isfinite(width) and width > 0):
-        raise SkinnyError(f"width multiplies the widths of NIN and must be above 0, got {width}.")
+        raise SkinnyError(f"width multiplies the widths of NIN and must be above 0, got {width}")
     if init not in get_args(Init):
-        raise SkinnyError(f"init must be one of {', '.join(get_args(Init))}, got {init!r}.")
+        raise SkinnyError(f"init must be one of {', '.join(get_args(Init))}, got {init!r}")
 
     layers: OrderedDict[str, nn.Module] = OrderedDict()
     pools: Iterator[nn.Module] = iter(

@@ -49,8 +49,8 @@ def build(
         return _OURS[name](**_arguments(name, _OURS[name], facts, options))
     if ":" not in name:
         raise SkinnyError(
-            f"There is no model {name!r}; there are {', '.join(names())}, and your own as "
-            "package.module:function."
+            f"there is no model {name!r}; there are {', '.join(names())}, and your own as "
+            "package.module:function"
         )
     with _current_directory_on_path():
         function = _users_function(name)
@@ -63,7 +63,7 @@ def build(
             raise SkinnyError(f"{name} failed: {type(error).__name__}: {error}") from error
     if not isinstance(model, nn.Module):
         raise SkinnyError(
-            f"{name} must return a torch.nn.Module, it returned {type(model).__name__}."
+            f"{name} must return a torch.nn.Module, it returned {type(model).__name__}"
         )
     return model
 
@@ -71,7 +71,7 @@ def build(
 def _users_function(name: str) -> Callable[..., Any]:
     module_name, _, attribute = name.partition(":")
     if not all(part.isidentifier() for part in [*module_name.split("."), attribute]):
-        raise SkinnyError(f"{name!r} does not name a model; write package.module:function.")
+        raise SkinnyError(f"{name!r} does not name a model; write package.module:function")
     importlib.invalidate_caches()  # the file may be younger than the last look at its directory
     try:
         module = importlib.import_module(module_name)
@@ -79,28 +79,27 @@ def _users_function(name: str) -> Callable[..., Any]:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing and f"{module_name}.".startswith(f"{missing}."):
             raise SkinnyError(
-                f"There is no module {missing!r} for the model {name}; it must be in the current "
-                f"directory ({os.getcwd()}) or installed."
+                f"there is no module {missing!r} for the model {name}; it must be in the current "
+                f"directory ({os.getcwd()}) or installed"
             ) from error
         raise SkinnyError(
-            f"Importing {module_name} for the model {name} failed: "
-            f"{type(error).__name__}: {error}"
+            f"importing {module_name} for the model {name} failed: {type(error).__name__}: {error}"
         ) from error
     if not hasattr(module, attribute):
         callables = [key for key, value in vars(module).items() if _is_own_function(module, value)]
         raise SkinnyError(
             f"{module_name} has no {attribute!r}; its functions are "
-            f"{', '.join(callables) or 'none'}."
+            f"{', '.join(callables) or 'none'}"
         )
     function = getattr(module, attribute)
     if isinstance(function, nn.Module):
         raise SkinnyError(
             f"{name} is a model already made; name the function that makes it, so that every run "
-            "begins with weights of its own."
+            "begins with weights of its own"
         )
     if not callable(function):
         raise SkinnyError(
-            f"{name} must be a function that returns a model, it is a {type(function).__name__}."
+            f"{name} must be a function that returns a model, it is a {type(function).__name__}"
         )
     result: Callable[..., Any] = function
     return result
@@ -129,8 +128,8 @@ def _arguments(
     if unknown and not takes_any:
         known = [key for key in named if key not in facts and key != "image_size"]
         raise SkinnyError(
-            f"The model {name} has no option {', '.join(map(repr, unknown))}; "
-            f"its options are {', '.join(known) or 'none'}."
+            f"the model {name} has no option {', '.join(map(repr, unknown))}; "
+            f"its options are {', '.join(known) or 'none'}"
         )
     arguments = {key: value for key, value in facts.items() if key in named} | options
     missing = [
@@ -140,8 +139,8 @@ def _arguments(
     ]
     if missing:
         raise SkinnyError(
-            f"The model {name} also needs {', '.join(map(repr, missing))}; give it as an option, "
-            "or give the function a default."
+            f"the model {name} also needs {', '.join(map(repr, missing))}; give it as an option, "
+            "or give the function a default"
         )
     return arguments
 
