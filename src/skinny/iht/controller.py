@@ -34,7 +34,7 @@ class Thresholding:
 
     @property
     def change_ratio(self) -> float | None:
-        """Over all layers: the share of weights whose state differs from the thresholding before."""
+        """Over all layers: the share of weights whose state the thresholding turned over."""
         if self.change is None:
             return None
         changed = sum(ratio * self.size[name] for name, ratio in self.change.items())
@@ -181,9 +181,12 @@ class IHT:
         self._span = index
 
     def _prune(self, span: Span, position: int, within: masking.Masks | None) -> None:
+        counts = self._counts(span.sparsity)
+        if within is not None:  # nothing is given back, whatever rounding or ties would allow
+            counts = {name: min(k, int(within[name].sum())) for name, k in counts.items()}
         made = masking.build(
             self._weights,
-            self._counts(span.sparsity),
+            counts,
             score=self._score,
             within=within,
             # one seed gives one sequence of masks, on every rank and after every resumption
