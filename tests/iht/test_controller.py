@@ -72,7 +72,7 @@ def train(model, optimizer, iht, epochs, check=lambda: None):
 
 
 def assert_truncated_are_zero(iht):
-    for name, weight in iht._weights.items():
+    for name, weight in iht.weights.items():
         truncated = weight[~iht.masks[name]]
         assert (truncated == 0).all()
         assert not torch.signbit(truncated).any()
@@ -102,7 +102,7 @@ def test_truncated_weights_are_exactly_zero_after_every_step(kind):
 
     train(model, optimizer, iht, 8, check)
     assert seen == ([False] * 6 + [True] * 6) * 2
-    for name, weight in iht._weights.items():
+    for name, weight in iht.weights.items():
         kept = round(0.2 * weight.numel())
         assert int(iht.masks[name].sum()) == kept
         assert int((weight != 0).sum()) == kept  # the model that comes out meets its budget
@@ -149,7 +149,7 @@ def test_optimizer_state_of_truncated_weights_is_cleared_and_stays_clear(kind):
     def check():
         if not iht.sparse:
             return
-        for name, weight in iht._weights.items():
+        for name, weight in iht.weights.items():
             for value in optimizer.state[weight].values():
                 if torch.is_tensor(value) and value.shape == weight.shape:
                     assert (value[~iht.masks[name]] == 0).all()
@@ -168,7 +168,7 @@ def test_restored_weights_start_at_zero_and_learn_again(kind):
     assert not iht.sparse
     assert_truncated_are_zero(iht)
     step(model, optimizer, *batches()[0])
-    revived = sum(int((iht._weights[n][m] != 0).sum()) for n, m in truncated.items())
+    revived = sum(int((iht.weights[n][m] != 0).sum()) for n, m in truncated.items())
     assert revived > 0.5 * sum(int(m.sum()) for m in truncated.values())
 
 
@@ -181,7 +181,7 @@ def test_restore_last_gives_back_the_values_before_truncation():
     train(model, optimizer, iht, 2)
     trained = weights_of(model)
     iht.begin_epoch()
-    for name, weight in iht._weights.items():
+    for name, weight in iht.weights.items():
         mask = iht.masks[name]
         assert torch.equal(weight[~mask], before[name][~mask])
         assert torch.equal(weight[mask], trained[name][mask])
@@ -197,7 +197,7 @@ def test_restore_last_remembers_across_ever_sparser_spans():
     first = {name: mask.clone() for name, mask in iht.masks.items()}
     iht.begin_epoch()
     iht.begin_epoch()
-    for name, weight in iht._weights.items():
+    for name, weight in iht.weights.items():
         assert torch.equal(weight[~first[name]], start[name][~first[name]])
 
 
@@ -210,7 +210,7 @@ def test_clipping_and_norms_do_not_see_truncated_gradients():
     optimizer.zero_grad()
     x, y = batches()[0]
     nn.functional.cross_entropy(model(x), y).backward()
-    for name, weight in iht._weights.items():
+    for name, weight in iht.weights.items():
         assert (weight.grad[~iht.masks[name]] == 0).all()
         assert (weight.grad[iht.masks[name]] != 0).any()
     norm = nn.utils.clip_grad_norm_(model.parameters(), 0.01)
@@ -256,7 +256,7 @@ def test_gradients_left_over_from_before_a_thresholding_cannot_revive_a_weight()
     iht.begin_epoch()  # thresholds in the middle of an accumulation
     optimizer.step()
     assert_truncated_are_zero(iht)
-    for name, weight in iht._weights.items():
+    for name, weight in iht.weights.items():
         assert (optimizer.state[weight]["momentum_buffer"][~iht.masks[name]] == 0).all()
 
 

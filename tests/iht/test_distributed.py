@@ -28,10 +28,10 @@ def train_one_rank(rank, folder):
             nn.functional.cross_entropy(model(x), y).backward()
             norms.append(float(nn.utils.clip_grad_norm_(model.parameters(), 1.0)))
             if iht.sparse:
-                assert all((p.grad[~iht.masks[n]] == 0).all() for n, p in iht._weights.items())
+                assert all((p.grad[~iht.masks[n]] == 0).all() for n, p in iht.weights.items())
             optimizer.step()
             if iht.sparse:
-                assert all((p[~iht.masks[n]] == 0).all() for n, p in iht._weights.items())
+                assert all((p[~iht.masks[n]] == 0).all() for n, p in iht.weights.items())
     torch.save((plain.state_dict(), iht.masks, norms), f"{folder}/{rank}.pt")
     dist.destroy_process_group()
 
