@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import tyro
 from rich.console import Console
 from rich.table import Table
-from tyro.conf import Positional
 
 
 @dataclass(frozen=True)
@@ -18,11 +18,11 @@ class Data:
     Example: skinny data fetch mnist cifar10
     """
 
-    action: Positional[Literal["list", "verify", "fetch"]] = "list"
+    action: tyro.conf.Positional[Literal["list", "verify", "fetch"]] = "list"
     """list: where each data set is, and in which form. verify: compare checksums with the published
     ones (exit code 1 if any differs). fetch: download what is missing, checksums verified."""
 
-    names: Positional[tuple[str, ...]] = ()
+    names: tyro.conf.Positional[tuple[str, ...]] = ()
     """mnist, fashion-mnist, cifar10, cifar100. `verify` without a name takes all that are there."""
 
     data_dir: Path | None = None
@@ -33,6 +33,10 @@ class Data:
 
     json: bool = False
     """Print JSON instead of a table."""
+
+
+def main(argv: list[str]) -> int:
+    return run(tyro.cli(Data, args=argv, prog="skinny data"))
 
 
 def run(arguments: Data) -> int:

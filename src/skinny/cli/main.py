@@ -62,7 +62,7 @@ def _overview() -> str:
         [
             "usage: skinny COMMAND [OPTIONS]",
             "",
-            "Trains skinny deep neural networks: a fraction of the weights, as good as the full one.",
+            "Trains skinny deep neural networks: a fraction of the weights, and as good.",
             "",
             *lines,
             "",

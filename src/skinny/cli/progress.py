@@ -1,4 +1,4 @@
-"""What a training looks like while it runs: live on a terminal, lines elsewhere, JSON for scripts."""
+"""What a training looks like: live on a terminal, lines elsewhere, JSON for scripts."""
 
 import json
 import sys

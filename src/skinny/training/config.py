@@ -36,6 +36,10 @@ class Config:
     """Train on this many images only, class-balanced and always the same ones."""
     augment: Augment = "none"
     """What training images go through: nothing, horizontal flips, or flips and shifted crops."""
+    resize: int | None = None
+    """Images from a folder: what the shorter side is scaled to."""
+    crop: int | None = None
+    """Images from a folder: the side of the square that is cut out of them."""
     whiten: bool = False
     """Global contrast normalisation and ZCA whitening instead of mean and deviation."""
 
@@ -206,7 +210,10 @@ def from_json(text: str) -> Config:
         known = {field.name for field in dataclasses.fields(Config)}
         if not isinstance(fields, dict) or (unknown := fields.keys() - known):
             raise SkinnyError(f"not a config of this version: it has {sorted(unknown)}")
-        config = Config(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
-        return check(config)
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in fields.items()
+        }
+        return check(Config(**values))
     except (ValueError, TypeError, AttributeError) as error:
         raise SkinnyError(f"not a config: {error}") from None

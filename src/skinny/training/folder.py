@@ -66,7 +66,7 @@ class RunFolder:
 
     def metrics(self) -> list[dict[str, Any]]:
         """One record per epoch. A last line that was cut off while being written is left out."""
-        records = []
+        records: list[dict[str, Any]] = []
         if self.metrics_file.exists():
             for line in self.metrics_file.read_text(
                 encoding="utf-8", errors="replace"

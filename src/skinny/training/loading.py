@@ -12,7 +12,7 @@ from skinny.errors import SkinnyError
 from skinny.training import checkpoint
 from skinny.training.config import Config
 from skinny.training.folder import RunFolder
-from skinny.training.session import build_model
+from skinny.training.session import build_model, load_data
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def load_run(path: str | os.PathLike[str], *, data_dir: str | None = None) -> Tr
     state = checkpoint.load(folder.checkpoints, lambda text: warnings.warn(text, stacklevel=4))
     if state is None or state["position"]["epoch"] != config.epochs:
         raise SkinnyError(f"{folder.path} has lost the checkpoint of its last epoch")
-    dataset = data.load(config.data, data_dir=data_dir, train_size=config.train_size)
+    dataset = load_data(config, data_dir)
     model = build_model(config, dataset)
     model.load_state_dict(state["session"]["model"])
     return TrainedRun(config, model.eval(), dataset, result)

@@ -63,7 +63,7 @@ def build(config: Config, *, device: str = "auto", data_dir: str | None = None) 
     configs.check(config)
     target = choose_device(device)
     _check_precision(config, target)
-    dataset = data.load(config.data, data_dir=data_dir, train_size=config.train_size)
+    dataset = load_data(config, data_dir)
     train_batches = data.training_batches(
         dataset,
         batch_size=config.batch_size,
@@ -113,6 +113,16 @@ def build(config: Config, *, device: str = "auto", data_dir: str | None = None) 
         optimizer,
         iht,
         scaler,
+    )
+
+
+def load_data(config: Config, data_dir: str | None = None) -> data.Dataset:
+    return data.load(
+        config.data,
+        data_dir=data_dir,
+        train_size=config.train_size,
+        resize=config.resize,
+        crop=config.crop,
     )
 
 
