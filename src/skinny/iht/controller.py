@@ -34,7 +34,7 @@ class Thresholding:
 
     @property
     def change_ratio(self) -> float | None:
-        """Over all layers: the share of weights whose state differs from the thresholding before."""
+        """Over all layers: the share of weights whose state the thresholding turned over."""
         if self.change is None:
             return None
         changed = sum(ratio * self.size[name] for name, ratio in self.change.items())
@@ -87,7 +87,7 @@ class IHT:
         self.timeline = timeline
         self.masks: masking.Masks | None = None  # of the latest thresholding
         self.history: list[Thresholding] = []
-        self._weights = prunable(unwrapped(model), include, exclude)
+        self.weights = prunable(unwrapped(model), include, exclude)
         self._optimizer = optimizer
         self._budget, self._score, self._restore, self._seed = budget, score, restore, seed
         self._position = 0  # epochs begun, or steps done
@@ -97,8 +97,7 @@ class IHT:
         if timeline.target > 0:
             self._counts(timeline.target)  # an impossible budget is an error now, not at epoch 15
         self._hooks = [
-            weight.register_hook(self._gradient_hook(name))
-            for name, weight in self._weights.items()
+            weight.register_hook(self._gradient_hook(name)) for name, weight in self.weights.items()
         ]
         self._hooks.append(optimizer.register_step_pre_hook(self._before_step))
         self._hooks.append(optimizer.register_step_post_hook(self._after_step))
@@ -114,6 +113,17 @@ class IHT:
     def sparse(self) -> bool:
         """Are masks enforced now?"""
         return self.span is not None and self.span.sparsity > 0
+
+    @property
+    def sparsity(self) -> float:
+        """The fraction of prunable weights removed now: 0 in a dense span."""
+        return self.history[-1].sparsity if self.sparse else 0.0
+
+    def layer_sparsity(self) -> dict[str, float]:
+        """The same for each layer."""
+        if self.sparse:
+            return self.history[-1].layer_sparsity()
+        return dict.fromkeys(self.weights, 0.0)
 
     def begin_epoch(self) -> None:
         """Call before each epoch: thresholds or restores when a span begins here.
@@ -148,11 +158,11 @@ class IHT:
             raise SkinnyError("this IHT state was made with another timeline")
         for saved in (state["masks"], state["before"]):
             if saved and {name: tuple(tensor.shape) for name, tensor in saved.items()} != {
-                name: tuple(weight.shape) for name, weight in self._weights.items()
+                name: tuple(weight.shape) for name, weight in self.weights.items()
             }:
                 raise SkinnyError(
                     f"this IHT state was made for other layers: it has {', '.join(saved)}; "
-                    f"the model has {', '.join(self._weights)}"
+                    f"the model has {', '.join(self.weights)}"
                 )
         self._position, self._span = state["position"], state["span"]
         self.history = [Thresholding(**record) for record in state["history"]]
@@ -163,7 +173,7 @@ class IHT:
                 name: torch.empty_like(weight, dtype=torch.bool, requires_grad=False).copy_(
                     state["masks"][name]
                 )
-                for name, weight in self._weights.items()
+                for name, weight in self.weights.items()
             }
         if self.sparse:
             self._apply_masks()
@@ -181,9 +191,12 @@ class IHT:
         self._span = index
 
     def _prune(self, span: Span, position: int, within: masking.Masks | None) -> None:
+        counts = self._counts(span.sparsity)
+        if within is not None:  # nothing is given back, whatever rounding or ties would allow
+            counts = {name: min(k, int(within[name].sum())) for name, k in counts.items()}
         made = masking.build(
-            self._weights,
-            self._counts(span.sparsity),
+            self.weights,
+            counts,
             score=self._score,
             within=within,
             # one seed gives one sequence of masks, on every rank and after every resumption
@@ -193,7 +206,7 @@ class IHT:
         if self.masks is not None:
             change = {n: masking.change_ratio(self.masks[n], mask) for n, mask in made.items()}
         if self._restore == "last":
-            for name, weight in self._weights.items():
+            for name, weight in self.weights.items():
                 value = weight.detach().clone()
                 if within is not None:  # what an earlier span truncated keeps its older value
                     value = torch.where(within[name], value, self._before[name].to(value.device))
@@ -209,7 +222,7 @@ class IHT:
             )
         )
         self._apply_masks()
-        for name, weight in self._weights.items():
+        for name, weight in self.weights.items():
             for value in self._optimizer.state.get(weight, {}).values():
                 if isinstance(value, Tensor) and value.shape == weight.shape:
                     masking.apply_(value, made[name])
@@ -220,19 +233,19 @@ class IHT:
         if self._restore == "zero":
             return
         with torch.no_grad():
-            for name, weight in self._weights.items():
+            for name, weight in self.weights.items():
                 before = self._before[name].to(weight.device)
                 weight.copy_(torch.where(self._mask(name), weight, before))
         self._before = {}
 
     def _counts(self, sparsity: float) -> dict[str, int]:
-        shapes = {name: tuple(weight.shape) for name, weight in self._weights.items()}
+        shapes = {name: tuple(weight.shape) for name, weight in self.weights.items()}
         if self._budget == "uniform":
             return budgets.uniform(shapes, sparsity)
         if self._budget == "erk":
             return budgets.erk(shapes, sparsity)
         if self._budget == "global":
-            return budgets.globally(self._weights, sparsity)
+            return budgets.globally(self.weights, sparsity)
         assert not isinstance(self._budget, str)
         progress = sparsity / self.timeline.target
         return budgets.per_layer(shapes, sparsity, self._budget, progress)
@@ -240,13 +253,13 @@ class IHT:
     def _mask(self, name: str) -> Tensor:
         """The mask on the device the weight is on now: the model may have been moved."""
         assert self.masks is not None
-        mask, device = self.masks[name], self._weights[name].device
+        mask, device = self.masks[name], self.weights[name].device
         if mask.device != device:
             mask = self.masks[name] = mask.to(device)
         return mask
 
     def _apply_masks(self) -> None:
-        for name, weight in self._weights.items():
+        for name, weight in self.weights.items():
             masking.apply_(weight, self._mask(name))
 
     def _gradient_hook(self, name: str) -> Any:
@@ -264,7 +277,7 @@ class IHT:
                 "call iht.begin_epoch() at the start of every epoch"
             )
         if self.sparse:  # gradients may have come past the hooks, as averages of all ranks do
-            for name, weight in self._weights.items():
+            for name, weight in self.weights.items():
                 if weight.grad is not None:
                     masking.apply_(weight.grad, self._mask(name))
 
@@ -277,7 +290,7 @@ class IHT:
 
     def _check_optimizer(self) -> None:
         known = {id(p) for group in self._optimizer.param_groups for p in group["params"]}
-        strangers = [name for name, weight in self._weights.items() if id(weight) not in known]
+        strangers = [name for name, weight in self.weights.items() if id(weight) not in known]
         if strangers:
             raise SkinnyError(
                 f"the optimizer does not hold {', '.join(strangers)}: "
