@@ -70,7 +70,7 @@ def test_verifying_files_that_are_not_the_published_ones_fails(folder, capsys):
     assert [check["verdict"] for check in checks] == ["different"] * 4
     assert checks[0]["published"] == "f68b3c2dcbeaaa9fbdd348bbdeb94873"
     assert do("verify", "mnist", "--data-dir", folder) == 1
-    assert "different" in capsys.readouterr().out
+    assert "is not the published f68b3c2dcbeaaa9fbdd348bbdeb94873" in capsys.readouterr().out
 
 
 def test_verifying_nothing_is_fine_but_a_name_must_be_there(tmp_path):

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import itertools
 import pickle
 import struct
 import tarfile
@@ -62,13 +63,23 @@ def cifar_binary(pixels, labels, classes):
 
 
 def python2_pickle(pixels, labels, classes):
-    """A batch as Python 2 wrote it: protocol 2, byte strings, `numpy.core.multiarray`."""
+    """A batch as Python 2 wrote it: protocol 2, byte strings, `numpy.core.multiarray`, a memo."""
+    memo = itertools.count(1)
 
-    def string(value):  # Python 2's str: BINSTRING
+    def put():  # BINPUT, LONG_BINPUT
+        slot = next(memo)
+        return b"q" + bytes([slot]) if slot < 256 else b"r" + struct.pack("<I", slot)
+
+    def string(value):  # Python 2's str: SHORT_BINSTRING, BINSTRING
         value = value.encode() if isinstance(value, str) else value
-        return b"T" + struct.pack("<i", len(value)) + value
+        short = len(value) < 256
+        return (b"U" + bytes([len(value)]) if short else b"T" + struct.pack("<i", len(value))) + (
+            value + put()
+        )
 
-    def integer(value):  # BININT
+    def integer(value):  # BININT1, BININT2, BININT
+        if 0 <= value < 65536:
+            return b"K" + bytes([value]) if value < 256 else b"M" + struct.pack("<H", value)
         return b"J" + struct.pack("<i", value)
 
     shape = integer(pixels.shape[0]) + integer(pixels.shape[1]) + b"\x86"

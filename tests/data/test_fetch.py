@@ -110,6 +110,7 @@ def test_no_connection_is_one_sentence(served, tmp_path):
     with pytest.raises(DataError, match=r"cannot download .* \(no connection\); get") as caught:
         fetch(with_mirrors(entry, address), tmp_path)
     assert "\n" not in str(caught.value)
+    assert not (tmp_path / "mnist").exists()
 
 
 def test_a_file_of_the_users_own_is_never_overwritten(served, tmp_path):

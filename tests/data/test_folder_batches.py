@@ -45,6 +45,20 @@ def test_the_rest_of_an_epoch_is_the_same_to_the_bit(part, start):
         assert torch.equal(y, y_again)
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_global_generator_is_not_moved(part, workers):
+    state = torch.get_rng_state()
+    list(batches(part, workers=workers).epoch(0))
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_an_epoch_can_be_left_in_the_middle(part):
+    chosen = batches(part, workers=2)
+    for _ in chosen.epoch(0):
+        break
+    assert len(list(chosen.epoch(1))) == 3
+
+
 def test_epochs_and_seeds_differ(part):
     first = images_of(batches(part))
     assert not torch.equal(first, images_of(batches(part), epoch=1))

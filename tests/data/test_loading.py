@@ -67,6 +67,15 @@ def test_a_damaged_file_is_named(tmp_path, write):
         load("cifar10", data_dir=tmp_path)
 
 
+def test_an_incomplete_set_that_cannot_be_downloaded_says_both(tmp_path, write):
+    write.mnist(tmp_path / "mnist")
+    (tmp_path / "mnist" / "t10k-labels-idx1-ubyte.gz").unlink()
+    before = sorted(path.name for path in (tmp_path / "mnist").iterdir())
+    with pytest.raises(DataError, match=r"incomplete \(t10k-labels.* missing\), and .*remove it"):
+        load("mnist", data_dir=tmp_path)
+    assert sorted(path.name for path in (tmp_path / "mnist").iterdir()) == before
+
+
 def test_npz_and_folder_by_path(tmp_path, write):
     images = np.zeros((20, 6, 7, 3), np.uint8)
     np.savez(tmp_path / "a.npz", images=images, labels=np.arange(20) % 2)
