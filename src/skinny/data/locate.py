@@ -93,12 +93,12 @@ def _places(entry: Entry, root: Path) -> list[Path]:
     """The folders under `root` where the files of a data set may lie.
 
     MNIST and Fashion-MNIST name their files alike, so directly in `root` they are told apart by
-    whether its path says "fashion".
+    whether its name says "fashion" (its parent's, for torchvision's `FashionMNIST/raw`).
     """
     direct = [root]
     if isinstance(entry, IdxEntry):
-        says_fashion = "fashion" in "/".join(root.absolute().parts[-2:]).lower()
-        direct = [root] if says_fashion == ("fashion" in entry.name) else []
+        named = root.absolute().parent if root.name == "raw" else root.absolute()
+        direct = [root] if ("fashion" in named.name.lower()) == ("fashion" in entry.name) else []
     return [root / folder for folder in entry.folders] + direct
 
 
