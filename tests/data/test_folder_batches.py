@@ -10,6 +10,9 @@ from skinny.data.folder import load_folder
 from skinny.data.folder_batches import FolderBatches
 from skinny.data.preprocessing import Normalization
 
+# Python 3.12 and later warn of what torch's loader does to start its workers.
+pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
+
 AS_PIXELS = Normalization.of((0.0,) * 3, (1 / 255,) * 3)
 
 
