@@ -56,6 +56,13 @@ def test_an_epoch_shows_every_image_once_in_an_order_of_its_own():
     assert orders[0] != orders[1] != orders[2] != orders[0]
 
 
+def test_every_batch_of_every_epoch_is_augmented_in_its_own_way():
+    alike = ImageSet(PART.images[:1].repeat(32, 1, 1, 1), torch.zeros(32, dtype=torch.int64))
+    chosen = MemoryBatches(alike, preprocessing=PLAIN, batch_size=16, augment="flip-crop", seed=1)
+    shown = [images for epoch in (0, 1) for images, _ in chosen.epoch(epoch)]
+    assert len({images.numpy().tobytes() for images in shown}) == 4
+
+
 def test_without_shuffling_the_order_is_that_of_the_data():
     assert labels_of(batches(shuffle=False), 5) == list(range(50))
 

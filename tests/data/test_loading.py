@@ -105,6 +105,10 @@ def test_imagenet_by_name(tmp_path, write):
         ("digits", {"train_size": 9}, "subset of 9 images.* each of the 10 classes"),
         ("imagenet", {}, "imagenet was not found in .*imagenet/train and imagenet/val"),
         ("mnist", {"download": False}, "mnist was not found in .*skinny data fetch mnist"),
+        ("mnist", {"data_dir": "x" * 5000}, "cannot be read .*too long"),
+        ("imagenet", {"data_dir": "x" * 5000}, "cannot be read .*too long"),
+        ("folder:" + "x" * 5000, {}, "cannot be read .*too long"),
+        ("npz:" + "x" * 5000, {}, "cannot be read .*too long"),
         ("folder:/no/such/place", {}, "/no/such/place: no such folder"),
     ],
 )

@@ -19,6 +19,7 @@ import pooch
 
 from skinny.data.catalog import CifarEntry, CifarForm, Entry, IdxEntry
 from skinny.data.errors import DataError
+from skinny.data.reading import naming
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,9 @@ def find(entry: Entry, folders: list[Path]) -> Found | None:
     """The first complete form of a data set, or else the least incomplete, or None."""
     best: Found | None = None
     for root in folders:
-        for candidate in _candidates(entry, root):
+        with naming(root):  # it may be there and closed to us
+            candidates = list(_candidates(entry, root))
+        for candidate in candidates:
             if candidate.complete:
                 return candidate
             if candidate.files and (best is None or len(candidate.files) > len(best.files)):
