@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+import torch
 import tyro
 from rich.console import Console
 from rich.table import Table
@@ -40,6 +41,8 @@ def main(argv: list[str]) -> int:
 
 
 def run(arguments: Demo) -> int:
+    # a network this small gains little from a second thread, and suffers when cores are shared
+    torch.set_num_threads(1)
     console = Console(highlight=False)
     shared = dataclasses.replace(recipe("demo"), epochs=arguments.epochs)
     wanted = {
