@@ -80,7 +80,7 @@ def _ones(mask: Mask) -> int:  # NumPy 1 cannot count bits
 
 
 def check(mask: Mask, count: int, values: int) -> None:
-    """Raises `MaskError` unless `mask` is the mask of `count` entries, `values` of them non-zero."""
+    """Raises `MaskError` unless `mask` covers `count` entries, of which `values` are not zero."""
     if mask.size != mask_bytes(count):
         raise MaskError(f"a mask of {mask.size} bytes cannot cover {count} entries")
     if count % 8 and mask[-1] >> (count % 8):

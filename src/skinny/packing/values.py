@@ -27,7 +27,7 @@ def applicable(wish: Values, dtype: str, shape: tuple[int, ...]) -> Values:
     Biases, normalisation statistics and counters are few and sensitive: only floating tensors of
     two dimensions or more are rounded.
     """
-    if wish == "exact" or dtype not in FLOATS or len(shape) < 2:
+    if wish == "exact" or dtype not in FLOATS or len(shape) < 2 or 0 in shape:
         return "exact"
     shrinks = CARRIER[STORED[wish]].itemsize < CARRIER[dtype].itemsize
     return wish if shrinks else "exact"
