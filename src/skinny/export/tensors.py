@@ -52,7 +52,8 @@ def to_tensor(array: NDArray[Any], dtype: str) -> Tensor:
 
 def to_arrays(state: Mapping[str, Any]) -> Iterator[tuple[str, Array]]:
     """A state_dict's tensors, one at a time; one that shares all its memory comes as `Tied`."""
-    first: dict[tuple[Any, ...], str] = {}
+    # holds the tensors, so that no two can have the same place one after the other
+    first: dict[tuple[Any, ...], tuple[str, Tensor]] = {}
     for name, tensor in state.items():
         if not isinstance(tensor, Tensor):
             raise SkinnyError(
@@ -67,7 +68,7 @@ def to_arrays(state: Mapping[str, Any]) -> Iterator[tuple[str, Array]]:
             tensor.layout == torch.strided and tensor.stride(),
         )
         if tensor.numel() and place in first:
-            yield name, Tied(first[place])
+            yield name, Tied(first[place][0])
             continue
-        first[place] = name
+        first[place] = (name, tensor)
         yield name, to_array(tensor, repr(name))

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from skinny.native import threads
-from skinny.packing.bitmask import pack
+from skinny.packing import bitmask
 from skinny.packing.codec import densify
 from skinny.packing.container import content
-from skinny.packing.dtypes import CARRIER
+from skinny.packing.dtypes import CARRIER, FLOATS
 from skinny.packing.reader import PackedFile
 
 _CHUNK = 1 << 20
@@ -79,11 +79,10 @@ def mask_bound(count: int, ones: int) -> float:
 def _measure(file: PackedFile, name: str, compare: bool) -> Size:
     entry, stored = file.entry(name), file.stored_parts(name)
     parts = file.parts(name)
-    kept = (
-        pack(np.ascontiguousarray(parts.values))[1].size
-        if parts.mask is None
-        else (parts.values.size)
-    )
+    kept = parts.values.size
+    if parts.mask is None:
+        signed = entry.dtype in FLOATS
+        _, kept = bitmask.find(np.ascontiguousarray(parts.values), signed_zeros=signed)
     width = CARRIER[stored["values"].dtype].itemsize
     scales = 4 * entry.shape[0] if entry.values == "int8" else 0
     bound = min(math.ceil(mask_bound(entry.count, kept) / 8) + kept * width, entry.count * width)
