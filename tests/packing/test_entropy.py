@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from skinny import native
 from skinny.packing import StreamError, bitmask, entropy
-from skinny.packing.size import mask_bound
+from skinny.packing.sizes import mask_bound
 
 
 def random_mask(rng, count, density):

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skinny.export.graph import UnsupportedOperationError, take_graph
+    from skinny.export.model import pack, unpack
     from skinny.export.onnx import to_onnx
-    from skinny.export.pack import pack, unpack
 
 __all__ = ["UnsupportedOperationError", "pack", "take_graph", "to_onnx", "unpack"]
 
 _HOME = {
     "UnsupportedOperationError": "graph",
-    "pack": "pack",
+    "pack": "model",
     "take_graph": "graph",
     "to_onnx": "onnx",
-    "unpack": "pack",
+    "unpack": "model",
 }
 
 

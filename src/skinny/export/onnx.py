@@ -78,15 +78,22 @@ class _Model:
             )
             for value in self.inputs
         ]
-        infos = [helper.make_tensor_value_info(name, kind, None) for name in outputs]
+        ranks = {name: len(self.shape(name)) for name in outputs}
+        infos = [
+            helper.make_tensor_value_info(name, kind, ["batch", *[None] * (rank - 1)])
+            for name, rank in ranks.items()
+        ]
         constants = list(self.constants.values())
         made = helper.make_graph(self.nodes, "skinny", inputs, infos, constants)
         return helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9)
 
-    def sides(self, value: str) -> list[int]:
-        """Height and width of a value."""
-        inferred = self.onnx.shape_inference.infer_shapes(self.model([value]))
-        return [side.dim_value for side in inferred.graph.output[0].type.tensor_type.shape.dim[2:]]
+    def shape(self, name: str) -> list[int]:
+        """The shape of a value collected so far; 0 for the batch."""
+        inferred = self.onnx.shape_inference.infer_shapes(self.model([])).graph
+        for info in (*inferred.input, *inferred.value_info):
+            if info.name == name:
+                return [side.dim_value for side in info.type.tensor_type.shape.dim]
+        raise SkinnyError(f"ONNX cannot tell the shape of {name!r}")
 
     def add(self, kind: str, inputs: list[str], output: str, **attributes: Any) -> str:
         self.nodes.append(self.onnx.helper.make_node(kind, inputs, [output], **attributes))
@@ -227,7 +234,7 @@ def _adaptive_avg_pool(model: _Model, node: dict[str, Any]) -> None:
     if node["size"] == [1, 1]:
         model.add("GlobalAveragePool", node["inputs"], node["output"])
         return
-    sides = model.sides(node["inputs"][0])
+    sides = model.shape(node["inputs"][0])[2:]
     if any(side % size for side, size in zip(sides, node["size"], strict=True)):
         raise SkinnyError(
             f"ONNX cannot average {sides} to {node['size']}, which does not divide it"

@@ -22,7 +22,7 @@ from skinny.packing.errors import (
 from skinny.packing.fold import fold_batch_norms
 from skinny.packing.interchange import read_safetensors, to_safetensors
 from skinny.packing.reader import PackedFile
-from skinny.packing.size import Size, SizeReport, size
+from skinny.packing.sizes import Size, SizeReport, size
 from skinny.packing.values import Values
 from skinny.packing.writer import Bits, Tied, write
 

@@ -8,7 +8,7 @@ import pytest
 from tests.packing import samples
 
 from skinny import packing
-from skinny.packing.size import mask_bound
+from skinny.packing.sizes import mask_bound
 
 
 @pytest.fixture
