@@ -18,10 +18,20 @@ ALLOWED = {
     "skinny.iht.controller": {"iht"},
     "skinny.models": {"models"},
     "skinny.data": {"data"},
-    "skinny.training": {"training", "iht", "models", "data"},
+    "skinny.packing": {"packing"},
+    "skinny.export.model": {"export", "packing"},
+    "skinny.training": {"training", "iht", "models", "data", "export", "packing"},
 }
-HELPERS = {"errors", "files"}
-WITHOUT_TORCH = ("skinny", "skinny.cli.main", "skinny.cli.data")
+HELPERS = {"errors", "files", "native", "_native"}
+WITHOUT_TORCH = (
+    "skinny",
+    "skinny.packing",
+    "skinny.cli.main",
+    "skinny.cli.data",
+    "skinny.cli.pack",
+    "skinny.cli.size",
+    "skinny.cli.unpack",
+)
 
 
 def modules_after(name):

@@ -15,6 +15,9 @@ from skinny.errors import SkinnyError
 _COMMANDS = {
     "train": "train a network by iterative hard thresholding",
     "eval": "test a trained network again",
+    "pack": "pack a trained network into one small file",
+    "unpack": "get the weights back out of a packed file",
+    "size": "see what is stored in a packed file, layer by layer",
     "data": "list, verify and fetch data sets",
     "demo": "see the whole method at work on a small data set",
 }
