@@ -52,6 +52,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read our output has had enough, e.g. `skinny data | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        if debug:
+            raise
+        return _fail(f"{error.filename or 'input or output'}: {error.strerror or error}", 1)
     except ModuleNotFoundError as error:
         if debug or error.name is None or error.name.startswith("skinny"):
             raise
