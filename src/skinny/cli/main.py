@@ -15,6 +15,7 @@ from skinny.errors import SkinnyError
 _COMMANDS = {
     "train": "train a network by iterative hard thresholding",
     "eval": "test a trained network again",
+    "sweep": "train every combination of some settings, for several seeds",
     "data": "list, verify and fetch data sets",
     "demo": "see the whole method at work on a small data set",
 }

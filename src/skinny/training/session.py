@@ -1,6 +1,7 @@
 """From a config to the parts of a training: data, model, optimizer, IHT; and their joint state."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from skinny.iht.controller import IHT
 from skinny.iht.timeline import Timeline
 from skinny.training import config as configs
 from skinny.training.config import Config
+from skinny.training.validation import hold_out
 
 _DTYPE = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -117,13 +119,13 @@ def build(config: Config, *, device: str = "auto", data_dir: str | None = None) 
 
 
 def load_data(config: Config, data_dir: str | None = None) -> data.Dataset:
-    return data.load(
-        config.data,
-        data_dir=data_dir,
-        train_size=config.train_size,
-        resize=config.resize,
-        crop=config.crop,
+    """What the config trains on and is judged by: test images, or with `val_size` held-out ones."""
+    load = partial(
+        data.load, config.data, data_dir=data_dir, resize=config.resize, crop=config.crop
     )
+    if config.val_size is None:
+        return load(train_size=config.train_size)
+    return hold_out(load(), config.train_size, config.val_size)
 
 
 def build_model(config: Config, dataset: data.Dataset) -> nn.Module:
