@@ -16,6 +16,7 @@ _COMMANDS = {
     "train": "train a network by iterative hard thresholding",
     "eval": "test a trained network again",
     "sweep": "train every combination of some settings, for several seeds",
+    "reproduce": "the paper's tables and figures, and the baselines",
     "data": "list, verify and fetch data sets",
     "demo": "see the whole method at work on a small data set",
 }

@@ -1,0 +1,102 @@
+"""`skinny reproduce`: the paper's tables and figures, and the baselines, as one command each."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import tyro
+
+from skinny.cli import grid_progress
+from skinny.cli.sweep import Workers
+from skinny.experiments import catalog
+from skinny.experiments.command import train_command
+from skinny.experiments.experiment import Experiment
+from skinny.experiments.reproduce import first_configs, reproduce
+from skinny.experiments.settings import Scale, default_seeds
+
+
+@dataclass(frozen=True)
+class Reproduce:
+    """Train everything an experiment needs, and write its report.
+
+    Running the same command again trains what is missing and writes the report anew.
+
+    Example: skinny reproduce figure1 --scale smoke
+    """
+
+    workers: tyro.conf.OmitArgPrefixes[Workers]
+    scale: Scale = "small"
+    """paper: its full setting, for GPUs; small: real data, two cores; smoke: digits, a minute."""
+    data: str = "cifar10"
+    """What experiments that are not a table are made on: cifar10, cifar100, mnist, digits, ..."""
+    seeds: tuple[int, ...] = ()
+    """Every arm is trained with each of these; else as many as the scale asks for."""
+    margin: float = 1.0
+    """Points of accuracy within which two methods count as equivalent."""
+    out: Path | None = None
+    """Where the report goes; else reports/EXPERIMENT-SCALE."""
+    plan: bool = False
+    """Print what would be trained, as commands, and train nothing."""
+
+
+def main(argv: list[str]) -> int:
+    name = argv.pop(0) if argv and not argv[0].startswith("-") else ""
+    described = "\n".join(f"  {each}: {catalog.describe(each)}" for each in catalog.names())
+    arguments = tyro.cli(
+        Reproduce,
+        args=argv if name else ["--help"],
+        default=Reproduce(Workers()),
+        prog=f"skinny reproduce {name or 'EXPERIMENT'}",
+        description=f"{Reproduce.__doc__}\n\nskinny reproduce EXPERIMENT [OPTIONS]; experiments:\n"
+        f"{described}\n  all: every one of these.",
+        config=(tyro.conf.FlagCreatePairsOff,),
+    )
+    return run(name, arguments)
+
+
+def run(name: str, arguments: Reproduce) -> int:
+    wanted = catalog.names() if name == "all" else (name,)
+    experiments = {
+        each: catalog.experiment(each, arguments.data, arguments.scale) for each in wanted
+    }
+    seeds = {
+        each: arguments.seeds
+        or default_seeds(catalog.FIXED_DATA.get(each, arguments.data), arguments.scale)
+        for each in wanted
+    }
+    if arguments.plan:
+        for each, experiment in experiments.items():
+            _print_plan(experiment, seeds[each])
+        return 0
+    code = 0
+    workers = arguments.workers
+    torch.set_num_threads(workers.threads)  # for the searches, which are made in this process
+    for each, experiment in experiments.items():
+        total = len(first_configs([experiment], seeds[each])) + len(seeds[each]) * sum(
+            arm.greedy for panel in experiment.panels for arm in panel.arms
+        )
+        if not workers.quiet:
+            print(f"{experiment.title} ({arguments.scale}): {total} runs")
+        with grid_progress.choose(total, quiet=workers.quiet) as tell:
+            outcomes = reproduce(
+                [experiment],
+                seeds[each],
+                workers.runs,
+                executor=workers.make(),
+                tell=tell,
+                device=workers.device,
+                data_dir=workers.data,
+                check_data=workers.executor != "ray",
+            )
+        code = max(code, grid_progress.conclude(outcomes))
+    return code
+
+
+def _print_plan(experiment: Experiment, seeds: tuple[int, ...]) -> None:
+    configs = first_configs([experiment], seeds)
+    epochs = sum(config.epochs for config in configs)
+    print(f"# {experiment.title}: {len(configs)} runs, {epochs:,} epochs")
+    for panel in experiment.panels:
+        print(f"# {panel.title}; seeds {' '.join(map(str, seeds))}")
+        for arm in panel.arms:
+            print(f"{train_command(arm.seeded(seeds[0]))}  # {arm.label}")
