@@ -13,7 +13,7 @@ from skinny.training import recipe
 @pytest.mark.parametrize("name", catalog.names())
 @pytest.mark.parametrize("scale", ["paper", "small"])
 def test_the_command_of_a_run_trains_that_very_run(name, scale):
-    for config in first_configs([catalog.experiment(name, "cifar10", scale)], [0])[:8]:
+    for config in first_configs([(catalog.experiment(name, "cifar10", scale), [0])])[:8]:
         skinny, train, start, *flags = shlex.split(train_command(config))
         assert (skinny, train) == ("skinny", "train")
         parsed = tyro.cli(

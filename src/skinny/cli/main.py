@@ -17,6 +17,7 @@ _COMMANDS = {
     "eval": "test a trained network again",
     "sweep": "train every combination of some settings, for several seeds",
     "reproduce": "the paper's tables and figures, and the baselines",
+    "report": "compare runs, on a page that opens offline",
     "data": "list, verify and fetch data sets",
     "demo": "see the whole method at work on a small data set",
 }

@@ -11,8 +11,10 @@ from skinny.cli.sweep import Workers
 from skinny.experiments import catalog
 from skinny.experiments.command import train_command
 from skinny.experiments.experiment import Experiment
-from skinny.experiments.reproduce import first_configs, reproduce
+from skinny.experiments.report import write_report
+from skinny.experiments.reproduce import first_configs, reproduce, searched_configs
 from skinny.experiments.settings import Scale, default_seeds
+from skinny.experiments.study import from_experiment
 
 
 @dataclass(frozen=True)
@@ -56,44 +58,45 @@ def main(argv: list[str]) -> int:
 
 def run(name: str, arguments: Reproduce) -> int:
     wanted = catalog.names() if name == "all" else (name,)
-    experiments = {
-        each: catalog.experiment(each, arguments.data, arguments.scale) for each in wanted
-    }
-    seeds = {
-        each: arguments.seeds
-        or default_seeds(catalog.FIXED_DATA.get(each, arguments.data), arguments.scale)
+    experiments = [
+        (
+            catalog.experiment(each, arguments.data, arguments.scale),
+            arguments.seeds
+            or default_seeds(catalog.FIXED_DATA.get(each, arguments.data), arguments.scale),
+        )
         for each in wanted
-    }
+    ]
     if arguments.plan:
-        for each, experiment in experiments.items():
-            _print_plan(experiment, seeds[each])
+        for experiment, seeds in experiments:
+            _print_plan(experiment, seeds)
         return 0
-    code = 0
     workers = arguments.workers
     torch.set_num_threads(workers.threads)  # for the searches, which are made in this process
-    for each, experiment in experiments.items():
-        total = len(first_configs([experiment], seeds[each])) + len(seeds[each]) * sum(
-            arm.greedy for panel in experiment.panels for arm in panel.arms
+    total = len(first_configs(experiments)) + len(searched_configs(experiments))
+    with grid_progress.choose(total, quiet=workers.quiet) as tell:
+        outcomes = reproduce(
+            experiments,
+            workers.runs,
+            executor=workers.make(),
+            tell=tell,
+            device=workers.device,
+            data_dir=workers.data,
+            check_data=workers.executor != "ray",
         )
-        if not workers.quiet:
-            print(f"{experiment.title} ({arguments.scale}): {total} runs")
-        with grid_progress.choose(total, quiet=workers.quiet) as tell:
-            outcomes = reproduce(
-                [experiment],
-                seeds[each],
-                workers.runs,
-                executor=workers.make(),
-                tell=tell,
-                device=workers.device,
-                data_dir=workers.data,
-                check_data=workers.executor != "ray",
-            )
-        code = max(code, grid_progress.conclude(outcomes))
-    return code
+    studies = [
+        study
+        for experiment, seeds in experiments
+        for study in from_experiment(experiment, seeds, workers.runs)
+    ]
+    out = arguments.out or Path("reports") / f"{name}-{arguments.scale}"
+    page = write_report(studies, out, margin=arguments.margin, scale=arguments.scale)
+    if not workers.quiet:
+        print(f"the report is {page}")
+    return grid_progress.conclude(outcomes)
 
 
 def _print_plan(experiment: Experiment, seeds: tuple[int, ...]) -> None:
-    configs = first_configs([experiment], seeds)
+    configs = first_configs([(experiment, seeds)]) + searched_configs([(experiment, seeds)])
     epochs = sum(config.epochs for config in configs)
     print(f"# {experiment.title}: {len(configs)} runs, {epochs:,} epochs")
     for panel in experiment.panels:

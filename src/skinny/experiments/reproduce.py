@@ -11,21 +11,26 @@ from skinny.experiments.job import Executor, Job, Outcome, Tell
 from skinny.experiments.sweep import sweep
 from skinny.training import Config
 
+Wanted = Sequence[tuple[Experiment, Sequence[int]]]  # experiments, each with its seeds
 
-def first_configs(experiments: Sequence[Experiment], seeds: Sequence[int]) -> list[Config]:
+
+def first_configs(wanted: Wanted) -> list[Config]:
     """What can be trained at once: every arm, and for a search the dense run it starts from."""
     return list(
         dict.fromkeys(
             greedy.held_out(arm.seeded(seed)) if arm.greedy else arm.seeded(seed)
-            for arm in _arms(experiments)
-            for seed in seeds
+            for arm, seed in _arms(wanted)
         )
     )
 
 
+def searched_configs(wanted: Wanted) -> list[Config]:
+    """What waits for a search, before its layers are known."""
+    return list(dict.fromkeys(arm.seeded(seed) for arm, seed in _arms(wanted) if arm.greedy))
+
+
 def reproduce(
-    experiments: Sequence[Experiment],
-    seeds: Sequence[int],
+    wanted: Wanted,
     runs: Path,
     *,
     executor: Executor,
@@ -46,26 +51,19 @@ def reproduce(
             data_dir=data_dir,
         )
 
-    outcomes = train(first_configs(experiments, seeds))
+    outcomes = train(first_configs(wanted))
     searched: list[Config] = []
-    for arm in _arms(experiments):
-        for seed in seeds if arm.greedy else ():
-            config = arm.seeded(seed)
-            try:
-                found = greedy.rules(
-                    runs / greedy.held_out(config).run_name,
-                    config.sparsity,
-                    device=device,
-                    data_dir=data_dir,
-                )
-            except SkinnyError as error:
-                job = Job(config, runs / config.run_name)
-                outcome = Outcome(job, "failed", error=f"its search failed: {error}")
-                tell(outcome)
-                outcomes.append(outcome)
-            else:
-                searched.append(replace(config, layers=found))
-    return outcomes + (train(searched) if searched else [])
+    for config in searched_configs(wanted):
+        start = runs / greedy.held_out(config).run_name
+        try:
+            found = greedy.rules(start, config.sparsity, device=device, data_dir=data_dir)
+        except SkinnyError as error:
+            job = Job(config, runs / config.run_name)
+            outcomes.append(Outcome(job, "failed", error=f"its search failed: {error}"))
+            tell(outcomes[-1])
+        else:
+            searched.append(replace(config, layers=found))
+    return outcomes + train(searched)
 
 
 def final_config(arm: Arm, seed: int, runs: Path) -> Config | None:
@@ -77,5 +75,7 @@ def final_config(arm: Arm, seed: int, runs: Path) -> Config | None:
     return None if found is None else replace(config, layers=found)
 
 
-def _arms(experiments: Sequence[Experiment]) -> Iterator[Arm]:
-    return (arm for experiment in experiments for panel in experiment.panels for arm in panel.arms)
+def _arms(wanted: Wanted) -> Iterator[tuple[Arm, int]]:
+    for experiment, seeds in wanted:
+        for panel in experiment.panels:
+            yield from ((arm, seed) for arm in panel.arms for seed in seeds)

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from skinny.errors import SkinnyError
 from skinny.training import Config, RunFolder
 
-_NEEDED = ("test_accuracy", "test_top5", "test_images", "test_errors", "classes", "parameters",
-           "weights", "seconds")  # fmt: skip
+_COLUMNS = {"epoch", "phase", "train_accuracy", "test_accuracy", "thresholdings"}
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,16 @@ class Run:
     folder: RunFolder
     config: Config
     result: dict[str, Any]
+
+    @cached_property
+    def metrics(self) -> list[dict[str, Any]]:
+        """One record per epoch, with all that a curve needs."""
+        records = self.folder.metrics()
+        for record in records:
+            if not record.keys() >= _COLUMNS:
+                lacks = ", ".join(sorted(_COLUMNS - record.keys()))
+                raise SkinnyError(f"{self.folder.metrics_file} is damaged: it lacks {lacks}")
+        return records
 
     @property
     def seed(self) -> int:
@@ -51,9 +61,30 @@ def read_run(path: Path) -> Run | None:
     config, result = folder.config(), folder.result()
     if result is None:
         return None
-    if missing := [name for name in _NEEDED if name not in result]:
-        raise SkinnyError(f"{folder.result_file} is damaged: it lacks {', '.join(missing)}")
+    try:
+        _look_over(result)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise SkinnyError(
+            f"{folder.result_file} is damaged ({type(error).__name__}: {error})"
+        ) from None
     return Run(folder, config, result)
+
+
+def _look_over(result: dict[str, Any]) -> None:
+    """Everything a report does with a result, done once where its file can be named."""
+    for name in ("test_accuracy", "test_top5"):
+        if not 0 <= result[name] <= 1:
+            raise ValueError(f"{name} is {result[name]}")
+    if not len(result["classes"]) == len(result["test_images"]) == len(result["test_errors"]):
+        raise ValueError("classes, test_images and test_errors differ in length")
+    for count in (*result["test_images"], *result["test_errors"], result["parameters"]):
+        if not isinstance(count, int) or count < 0:
+            raise ValueError(f"{count!r} is no count")
+    if not result["weights"]:
+        raise ValueError("there are no weights")
+    for name, weight in result["weights"].items():
+        if not 0 <= weight["kept"] <= weight["size"] or weight["size"] < 1:
+            raise ValueError(f"the weights of {name} do not add up")
 
 
 def find_runs(paths: Iterable[Path]) -> tuple[list[Run], list[Path]]:

@@ -75,7 +75,7 @@ def from_experiment(experiment: Experiment, seeds: Sequence[int], runs: Path) ->
             arms.append(
                 Result(
                     arm.label,
-                    arm.config,
+                    finished[0].config if finished else arm.config,
                     finished,
                     missing=len(seeds) - len(finished),
                     cited=published.get(arm.label),

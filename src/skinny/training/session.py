@@ -129,6 +129,13 @@ def load_data(config: Config, data_dir: str | None = None) -> data.Dataset:
 
 
 def build_model(config: Config, dataset: data.Dataset) -> nn.Module:
+    return make_model(config, len(dataset.classes), dataset.channels, dataset.image_size)
+
+
+def make_model(
+    config: Config, classes: int, channels: int, image_size: tuple[int, int] | None = None
+) -> nn.Module:
+    """The config's model for images that are not at hand."""
     options = {
         name: value
         for name in ("width", "batch_norm", "dropout", "init")
@@ -136,9 +143,9 @@ def build_model(config: Config, dataset: data.Dataset) -> nn.Module:
     }
     return models.build(
         config.model,
-        classes=len(dataset.classes),
-        channels=dataset.channels,
-        image_size=dataset.image_size,
+        classes=classes,
+        channels=channels,
+        image_size=image_size,
         **options,
     )
 
