@@ -56,6 +56,7 @@ def draw(
         paint(axes)
         svg, png = io.StringIO(), io.BytesIO()
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
+        figure.set_layout_engine("none")  # what was laid out once stays so
         figure.savefig(png, format="png", dpi=160)
     text = svg.getvalue()
     body = re.sub(r"<metadata>.*?</metadata>\s*", "", text[text.index("<svg") :], flags=re.DOTALL)

@@ -65,9 +65,7 @@ def _pictures(dense: Result | None, before: Run, arm: Result, after: Run) -> lis
 def _first_layer(run: Run) -> NDArray[np.float32] | None:
     """[filters, 1 or 3 channels, height, width] of the first convolution, if it has that shape."""
     try:
-        state = checkpoint.load(
-            run.folder.checkpoints, lambda text: warnings.warn(text, stacklevel=2)
-        )
+        state = checkpoint.load(run.folder.checkpoints, lambda text: None)
     except SkinnyError:
         return None
     if state is None:
