@@ -3,7 +3,7 @@ import pytest
 from skinny.training import Config
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def tiny():
     """A training of a few tenths of a second."""
     return Config(

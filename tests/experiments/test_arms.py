@@ -1,5 +1,4 @@
 import pytest
-import torch
 
 from skinny import models
 from skinny.experiments.arms import baselines, equal_size_width, scaled, times
@@ -9,14 +8,10 @@ from skinny.iht.layers import prunable
 
 def parameters(data, config, width):
     shape = SHAPES[data]
-    with torch.device("meta"):
-        model = models.build(
-            config.model,
-            classes=shape.classes,
-            channels=shape.channels,
-            width=width,
-            **({} if config.batch_norm is None else {"batch_norm": config.batch_norm}),
-        )
+    options = {} if config.batch_norm is None else {"batch_norm": config.batch_norm}
+    model = models.build(
+        config.model, classes=shape.classes, channels=shape.channels, width=width, **options
+    )
     weights = sum(weight.numel() for weight in prunable(model).values())
     return weights, sum(p.numel() for p in model.parameters())
 

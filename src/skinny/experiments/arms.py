@@ -70,10 +70,10 @@ def equal_size_width(base: Config, sparsity: float) -> float:
 
 
 def _parameters(base: Config, width: float) -> tuple[int, int]:
-    """(weights that can be pruned, all other parameters) at a width; no memory is used."""
+    """(weights that can be pruned, all other parameters) at a width."""
     shape = SHAPES[base.data]
     options: dict[str, Any] = {} if base.batch_norm is None else {"batch_norm": base.batch_norm}
-    with torch.device("meta"):
+    with torch.random.fork_rng(devices=[]):  # initial weights are drawn, and not needed
         model = models.build(
             base.model,
             classes=shape.classes,
