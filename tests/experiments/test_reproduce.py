@@ -1,6 +1,8 @@
 """The smoke scale of every experiment, end to end, on digits."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +12,7 @@ from skinny.experiments.reproduce import first_configs, reproduce, searched_conf
 from skinny.experiments.study import from_experiment
 from skinny.experiments.sweep import Serial
 
+ROOT = Path(__file__).parents[2]
 EXPERIMENTS = [(catalog.experiment(name, "cifar10", "smoke"), (0,)) for name in catalog.names()]
 
 
@@ -78,6 +81,22 @@ def test_a_plan_is_commands_and_trains_nothing(tmp_path, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert "skinny train cifar10-paper  # SDNN-2x" in lines
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("scale", ["smoke", "small", "paper"])
+def test_the_document_says_what_the_plan_says(capsys, scale):
+    document = (ROOT / "docs" / "experiments.md").read_text("utf-8")
+    main(["reproduce", "all", "--scale", scale, "--plan"])
+    plan = capsys.readouterr().out
+    if scale == "paper":
+        assert plan in document
+    column = ["smoke", "small", "paper"].index(scale) + 3
+    totals = re.findall(r"^# .*: (\d+) runs, ([\d,]+) epochs$", plan, re.MULTILINE)
+    rows = re.findall(r"^\| `skinny reproduce (\w+)` .*$", document, re.MULTILINE)
+    assert tuple(rows) == catalog.names()
+    for name, (runs, epochs) in zip(catalog.names(), totals, strict=True):
+        (row,) = re.findall(rf"^\| `skinny reproduce {name}` .*$", document, re.MULTILINE)
+        assert row.split("|")[column].strip() == f"{runs} / {epochs}"
 
 
 def test_a_failed_search_is_reported_and_the_rest_goes_on(runs, tmp_path, capsys):

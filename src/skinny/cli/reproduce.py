@@ -102,4 +102,7 @@ def _print_plan(experiment: Experiment, seeds: tuple[int, ...]) -> None:
     for panel in experiment.panels:
         print(f"# {panel.title}; seeds {' '.join(map(str, seeds))}")
         for arm in panel.arms:
-            print(f"{train_command(arm.seeded(seeds[0]))}  # {arm.label}")
+            if arm.greedy:
+                print(f"# {arm.label}: its layers are searched first, by this command alone")
+            else:
+                print(f"{train_command(arm.seeded(seeds[0]))}  # {arm.label}")

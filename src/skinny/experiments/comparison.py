@@ -74,8 +74,8 @@ def finding(study: Study, rows: list[Row], margin: float) -> str:
     }
     told_as = {
         "better": "more accurate than dense training",
-        "equivalent": f"equivalent to it within {margin:g} points",
-        "no worse": f"not worse by {margin:g} points",
+        "equivalent": f"equivalent to it within {_points(margin)}",
+        "no worse": f"not worse by {_points(margin)}",
         "worse": "less accurate",
         "undecided": "undecided with so few seeds",
     }
@@ -88,3 +88,7 @@ def finding(study: Study, rows: list[Row], margin: float) -> str:
             "less accurate", "less accurate than dense training", 1
         )
     return text[0].upper() + text[1:]
+
+
+def _points(margin: float) -> str:
+    return f"{margin:g} point{'' if margin == 1 else 's'}"

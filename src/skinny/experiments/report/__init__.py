@@ -104,10 +104,10 @@ def _facts(studies: Sequence[Study], margin: float, runs: int) -> dict[str, str]
         "Δ and p": "Accuracy minus that of dense training of the same network with the same "
         "epochs, data and settings, paired by seed; two-sided paired t test, corrected for the "
         "number of arms in the study (Holm).",
-        f"p of ±{margin:g}": f"Two one-sided tests: below 0.05, the two differ by less than "
-        f"{margin:g} points.",
-        "Verdict": f"better or worse: p below 0.05. equivalent: within ±{margin:g} points. no "
-        f"worse: at most {margin:g} points below. undecided: the seeds do not tell.",
+        f"p of ±{margin:g}": "Two one-sided paired t tests: below 0.05, the two differ by less "
+        f"than {margin:g} in points of accuracy.",
+        "Against dense": f"better or worse: p below 0.05. equivalent: p of ±{margin:g} below 0.05. "
+        f"no worse: the same for the lower side alone. undecided: the seeds do not tell.",
         "Runs": f"{runs}. " + "; ".join(sorted({_made_by(study) for study in studies})) + ".",
     }
     if any(study.cited for study in studies):

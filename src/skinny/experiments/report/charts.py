@@ -133,12 +133,13 @@ def learning_curves(study: Study, arm: Result, name: str) -> Drawing | None:
     def paint(axes: "Axes") -> None:
         for begin, end in spans:
             axes.axvspan(begin, end, color=LIGHT["span"], lw=0, zorder=0)
-        for curve, colour, label in (
-            (training, LIGHT["muted"], "training images"),
-            (judged, colours(study)[arm.label], f"{study.judged_by} images"),
+        for curve, colour, label, dashes in (
+            (training, LIGHT["muted"], "training images", "--"),
+            (judged, colours(study)[arm.label], f"{study.judged_by} images", "-"),
         ):
             x, y = [epoch for epoch, _ in curve], [100 * value for _, value in curve]
-            axes.plot(x, y, color=colour, label=label, marker="o" if len(x) < 8 else None)
+            dots = "o" if len(x) < 8 else None
+            axes.plot(x, y, color=colour, label=label, ls=dashes, marker=dots)
         axes.set_xlim(0, max(epoch for epoch, _ in training))
         axes.set_xlabel("epoch")
         axes.set_ylabel("accuracy, %")
