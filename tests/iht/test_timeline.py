@@ -60,6 +60,28 @@ def test_single_step_updates_are_the_same_machinery_with_length_one():
     assert phases(line) == [("D", 1), ("S", 1)] * 3
 
 
+def test_iterative_removes_the_same_share_in_every_round_and_gives_nothing_back():
+    line = timeline.iterative(epochs=20, sparsity=0.9, dense=10, sparse=3)
+    assert phases(line) == [("D", 10), ("S", 3), ("S", 3), ("S", 4)]
+    kept = [1 - span.sparsity for span in line.spans]
+    assert kept == pytest.approx([1, 0.1 ** (1 / 3), 0.1 ** (2 / 3), 0.1])
+
+
+@given(st.integers(2, 300), st.floats(0.01, 0.99))
+def test_iterative_covers_every_total_and_ends_at_the_target(total, sparsity):
+    line = timeline.iterative(epochs=total, sparsity=sparsity)
+    assert line.total == total
+    assert line.spans[-1].sparsity == sparsity == line.target
+    levels = [span.sparsity for span in line.spans]
+    assert levels == sorted(levels)
+
+
+@pytest.mark.parametrize("given", [{"dense": 10}, {"dense": 8, "sparse": 3}])
+def test_iterative_needs_room_for_a_round(given):
+    with pytest.raises(SkinnyError, match="leave no round"):
+        timeline.iterative(epochs=10, sparsity=0.5, **given)
+
+
 def test_acdc_has_its_published_schedule_by_default():
     line = timeline.acdc(epochs=100, sparsity=0.9)
     expected = [("D", 10), *[("S", 5), ("D", 5)] * 6, ("S", 5), ("D", 10), ("S", 15)]

@@ -58,6 +58,10 @@ def test_the_papers_recipes_have_the_papers_settings(name, s1, s2, batch, lr, de
         ({"method": "dsd", "dense": 9}, timeline.dsd(epochs=40, sparsity=0.9, dense=9)),
         ({"method": "gradual"}, timeline.gradual(epochs=40, sparsity=0.9)),
         ({"method": "oneshot", "dense": 30}, timeline.oneshot(epochs=40, sparsity=0.9, dense=30)),
+        (
+            {"method": "iterative", "dense": 10, "sparse": 6},
+            timeline.iterative(epochs=40, sparsity=0.9, dense=10, sparse=6),
+        ),
         ({"method": "dense", "dense": 3}, timeline.dense(epochs=40)),
         (
             {"unit": "step", "s1": 1, "s2": 1},
@@ -92,6 +96,8 @@ def test_layer_rules_are_sparsities_or_counts():
         ({"layers": ("conv1=0.5",), "budget": "erk"}, "not from 'erk'"),
         ({"nesterov": True, "optimizer": "adamw"}, "nesterov needs"),
         ({"label_smoothing": 1.0}, "label_smoothing is 1.0"),
+        ({"val_size": 0}, "val_size is 0"),
+        ({"reinit": True, "unit": "step"}, "happen between epochs"),
     ],
 )
 def test_mistakes_are_seen_before_anything_is_loaded(changes, complaint):

@@ -18,6 +18,9 @@ _COMMANDS = {
     "pack": "pack a trained network into one small file",
     "unpack": "get the weights back out of a packed file",
     "size": "see what is stored in a packed file, layer by layer",
+    "sweep": "train every combination of some settings, for several seeds",
+    "reproduce": "the paper's tables and figures, and the baselines",
+    "report": "compare runs, on a page that opens offline",
     "data": "list, verify and fetch data sets",
     "demo": "see the whole method at work on a small data set",
 }

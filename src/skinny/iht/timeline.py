@@ -252,6 +252,38 @@ def oneshot(
     return _timeline("oneshot", unit, [(dense, 0.0), (total - dense, sparsity)])
 
 
+def iterative(
+    *,
+    epochs: int | None = None,
+    steps: int | None = None,
+    sparsity: float,
+    dense: int | None = None,
+    sparse: int | None = None,
+) -> Timeline:
+    """Train, then prune a little more and retrain, again and again (Han et al. 2015).
+
+    Nothing is given back. Of R rounds of `sparse` each, round i leaves (1 - sparsity)^(i / R) of
+    the weights, so that each removes the same share of what is left; the last one absorbs what is
+    left over. Half the total is dense and there are five rounds, or as many as fit, unless given.
+    """
+    unit, total = _length("iterative", epochs, steps)
+    _sparse_target("iterative", sparsity)
+    dense = _share(total, 0.5) if dense is None else dense
+    _positive(dense=dense)
+    sparse = max(1, (total - dense) // 5) if sparse is None else sparse
+    _positive(sparse=sparse)
+    rounds = (total - dense) // sparse
+    if rounds < 1:
+        raise SkinnyError(
+            f"{total} {unit}s are too short for iterative: {dense} dense leave no round of {sparse}"
+        )
+    lengths = [sparse] * (rounds - 1) + [total - dense - sparse * (rounds - 1)]
+    levels = [1 - (1 - sparsity) ** (i / rounds) for i in range(1, rounds)]
+    return _timeline(
+        "iterative", unit, [(dense, 0.0), *zip(lengths, [*levels, sparsity], strict=True)]
+    )
+
+
 def dense(*, epochs: int | None = None, steps: int | None = None) -> Timeline:
     """Plain training: one dense span."""
     unit, total = _length("dense", epochs, steps)

@@ -17,7 +17,7 @@ from skinny.iht import timeline as timelines
 from skinny.iht.budget import Rules, check_sparsity
 from skinny.iht.timeline import Timeline
 
-Method = Literal["sdnn", "acdc", "dsd", "gradual", "oneshot", "dense"]
+Method = Literal["sdnn", "acdc", "dsd", "gradual", "iterative", "oneshot", "dense"]
 Optimizer = Literal["sgd", "adamw"]
 Schedule = Literal["cosine", "step", "constant"]
 Precision = Literal["fp32", "bf16", "fp16"]
@@ -34,6 +34,8 @@ class Config:
     """digits, mnist, fashion-mnist, cifar10, cifar100, imagenet, folder:PATH or npz:PATH."""
     train_size: int | None = None
     """Train on this many images only, class-balanced and always the same ones."""
+    val_size: int | None = None
+    """Hold out this many training images and judge by them; the test images are not looked at."""
     augment: Augment = "none"
     """What training images go through: nothing, horizontal flips, or flips and shifted crops."""
     resize: int | None = None
@@ -69,9 +71,9 @@ class Config:
     r0: float | None = None
     """Sparsity that sdnn's progressive thresholding sets out from; --sparsity means direct."""
     dense: int | None = None
-    """Length of the first dense span of acdc, dsd, oneshot and gradual, instead of their own."""
+    """Length of the first dense span of every other method, instead of its own."""
     sparse: int | None = None
-    """Length of one phase of acdc or of the middle span of dsd, instead of their own."""
+    """Length of a phase of acdc, a round of iterative or dsd's middle span, not their own."""
     budget: Literal["uniform", "erk", "global"] = "uniform"
     """How the weights are shared out among layers."""
     layers: tuple[str, ...] = ()
@@ -84,6 +86,10 @@ class Config:
     """What decides which weights stay."""
     restore: Literal["zero", "last"] = "zero"
     """What a restored weight is: 0 (the paper), or its value before truncation."""
+    reinit: bool = False
+    """Draw the kept weights anew at every thresholding instead of keeping their values."""
+    reset_momentum: bool = False
+    """Forget the optimizer's momentum whenever weights are restored."""
 
     optimizer: Optimizer = "sgd"
     """sgd has momentum; adamw decouples weight decay."""
@@ -164,6 +170,10 @@ def check(config: Config) -> Config:
     rules = layer_rules(config)
     if rules and config.budget != "uniform":
         raise SkinnyError(f"layers can except from the uniform budget, not from {config.budget!r}")
+    if config.val_size is not None and config.val_size < 1:
+        raise SkinnyError(f"val_size is {config.val_size}; it must be at least 1")
+    if config.unit == "step" and (config.reinit or config.reset_momentum):
+        raise SkinnyError("reinit and reset_momentum happen between epochs: use --unit epoch")
     if config.unit == "epoch":  # how many steps there are is known when the data is
         timeline(config, steps_per_epoch=1)
     return config
@@ -181,6 +191,7 @@ def timeline(config: Config, steps_per_epoch: int) -> Timeline:
         "acdc": {"warmup": config.dense, "phase": config.sparse},
         "dsd": {"dense": config.dense, "sparse": config.sparse},
         "gradual": {"start": config.dense},
+        "iterative": {"dense": config.dense, "sparse": config.sparse},
         "oneshot": {"dense": config.dense},
     }
     if config.method == "dense":

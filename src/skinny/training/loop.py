@@ -14,6 +14,7 @@ from skinny.training.config import Config
 from skinny.training.evaluation import Evaluation, evaluate
 from skinny.training.folder import RunFolder
 from skinny.training.observer import Observer, Plan, Silent, Step
+from skinny.training.reinit import reinitialise
 from skinny.training.schedule import factor_by_step
 from skinny.training.session import Session
 
@@ -166,6 +167,7 @@ def _begin_epoch(parts: Session, position: Position, folder: RunFolder) -> None:
     begins_sparse = any(
         span.start == position.epoch and span.sparsity for span in parts.timeline.spans
     )
+    was_sparse = parts.iht.sparse
     if parts.timeline.unit == "epoch" and begins_sparse:
         before = {name: weight.detach().clone() for name, weight in parts.iht.weights.items()}
         parts.iht.begin_epoch()
@@ -173,8 +175,12 @@ def _begin_epoch(parts: Session, position: Position, folder: RunFolder) -> None:
         folder.write_histograms(
             {"epoch": position.epoch, "layers": outcome.histograms(before, parts.iht.masks)}
         )
+        if parts.config.reinit:
+            reinitialise(parts)
     else:
         parts.iht.begin_epoch()
+    if parts.config.reset_momentum and was_sparse and not parts.iht.sparse:
+        parts.optimizer.state.clear()
 
 
 def _step(parts: Session, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,6 +1,7 @@
 """From a config to the parts of a training: data, model, optimizer, IHT; and their joint state."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from skinny.iht.controller import IHT
 from skinny.iht.timeline import Timeline
 from skinny.training import config as configs
 from skinny.training.config import Config
+from skinny.training.validation import hold_out
 
 _DTYPE = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -117,16 +119,23 @@ def build(config: Config, *, device: str = "auto", data_dir: str | None = None) 
 
 
 def load_data(config: Config, data_dir: str | None = None) -> data.Dataset:
-    return data.load(
-        config.data,
-        data_dir=data_dir,
-        train_size=config.train_size,
-        resize=config.resize,
-        crop=config.crop,
+    """What the config trains on and is judged by: test images, or with `val_size` held-out ones."""
+    load = partial(
+        data.load, config.data, data_dir=data_dir, resize=config.resize, crop=config.crop
     )
+    if config.val_size is None:
+        return load(train_size=config.train_size)
+    return hold_out(load(), config.train_size, config.val_size)
 
 
 def build_model(config: Config, dataset: data.Dataset) -> nn.Module:
+    return make_model(config, len(dataset.classes), dataset.channels, dataset.image_size)
+
+
+def make_model(
+    config: Config, classes: int, channels: int, image_size: tuple[int, int] | None = None
+) -> nn.Module:
+    """The config's model for images that are not at hand."""
     options = {
         name: value
         for name in ("width", "batch_norm", "dropout", "init")
@@ -134,9 +143,9 @@ def build_model(config: Config, dataset: data.Dataset) -> nn.Module:
     }
     return models.build(
         config.model,
-        classes=len(dataset.classes),
-        channels=dataset.channels,
-        image_size=dataset.image_size,
+        classes=classes,
+        channels=channels,
+        image_size=image_size,
         **options,
     )
 

@@ -1,0 +1,41 @@
+"""`skinny report`: runs compared, on a page that opens offline."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from skinny.experiments.report import write_report
+from skinny.experiments.runs import find_runs
+from skinny.experiments.study import from_runs
+
+
+@dataclass(frozen=True)
+class Report:
+    """Compare finished runs: one HTML page, figures as SVG and PNG, tables as Markdown and LaTeX.
+
+    Runs that differ in nothing but the seed are one arm; dense training of the same network with
+    the same settings is what each arm is compared with.
+
+    Example: skinny report runs --out report
+    """
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """Run folders, or folders of run folders."""
+    out: Path = Path("report")
+    """Where the page, the figures and the tables go."""
+    margin: float = 1.0
+    """Points of accuracy within which two methods count as equivalent."""
+
+
+def main(argv: list[str]) -> int:
+    return run(tyro.cli(Report, args=argv, prog="skinny report"))
+
+
+def run(arguments: Report) -> int:
+    finished, unfinished = find_runs(arguments.runs or (Path("runs"),))
+    page = write_report(
+        from_runs(finished), arguments.out, margin=arguments.margin, unfinished=len(unfinished)
+    )
+    print(f"the report is {page}")
+    return 0

@@ -1,0 +1,1 @@
+"""Many runs: grids of configs, the paper's experiments, statistics over seeds, the report."""

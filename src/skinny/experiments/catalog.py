@@ -1,0 +1,246 @@
+"""The experiments. Adding one is a function here and its name below."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+from skinny.errors import SkinnyError
+from skinny.experiments import published
+from skinny.experiments.arms import baselines, dense, scaled, sdnn, times
+from skinny.experiments.experiment import Arm, Experiment, Panel
+from skinny.experiments.published import Cited
+from skinny.experiments.settings import Scale, setting
+from skinny.training import Config
+
+_HALF = math.sqrt(1 / 2)
+
+
+def table1(data: str, scale: Scale) -> Experiment:
+    """NIN and SDNN on CIFAR-10, without and with flips."""
+    return Experiment(
+        "table1",
+        "Table 1: CIFAR-10",
+        "Does a skinny NIN match or beat the dense one, and networks of other sizes?",
+        _with_and_without_flips("cifar10", scale, published.CIFAR10_PLAIN, published.CIFAR10_FLIPS),
+    )
+
+
+def table2(data: str, scale: Scale) -> Experiment:
+    """NIN and SDNN on CIFAR-100, without and with flips."""
+    return Experiment(
+        "table2",
+        "Table 2: CIFAR-100",
+        "The same where every class has a tenth of the images.",
+        _with_and_without_flips(
+            "cifar100", scale, published.CIFAR100_PLAIN, published.CIFAR100_FLIPS
+        ),
+    )
+
+
+def table3(data: str, scale: Scale) -> Experiment:
+    """NIN and SDNN on MNIST, without augmentation."""
+    arms = _networks(setting("mnist", scale))
+    return Experiment(
+        "table3",
+        "Table 3: MNIST",
+        "The same on handwritten digits, where the paper uses no augmentation.",
+        (Panel("without augmentation", arms, published.MNIST),),
+    )
+
+
+def table4(data: str, scale: Scale) -> Experiment:
+    """AlexNet dense, SDNN-2x and SDNN-4x on ImageNet: top-5 errors."""
+    base = setting("imagenet", scale)
+    if scale != "smoke":
+        base = replace(base, augment="flip-crop")
+    arms = (dense(base, "AlexNet (Caffe)"), sdnn(base, 0.5), sdnn(base, 0.75))
+    return Experiment(
+        "table4",
+        "Table 4: ImageNet",
+        "Does a skinny AlexNet beat the dense one on a large data set?",
+        (Panel("top-5 error", arms, published.IMAGENET_TOP5),),
+        measure="top5",
+    )
+
+
+def figure1(data: str, scale: Scale) -> Experiment:
+    """Accuracy against sparsity, from 0 to 0.9."""
+    base = _analysed(data, scale)
+    arms = [dense(base, "r = 0")]
+    arms += [sdnn(base, r / 10, f"r = {r / 10}") for r in range(1, 10)]
+    cited = published.FIGURE1 if data == "cifar10" else ()
+    return Experiment(
+        "figure1",
+        "Figure 1: accuracy against sparsity",
+        "How many weights can go before accuracy does?",
+        (Panel("all layers at the same sparsity r", tuple(arms), cited),),
+    )
+
+
+def figure2(data: str, scale: Scale) -> Experiment:
+    """Change ratio of neighbouring thresholdings: spans of epochs against single steps."""
+    base = _analysed(data, scale)
+    arms = (
+        dense(base),
+        sdnn(base, 0.5, "multi-step", r0=0.5),
+        sdnn(base, 0.5, "single-step", r0=0.5, unit="step", s1=1, s2=1),
+    )
+    return Experiment(
+        "figure2",
+        "Figure 2: change ratio",
+        "How many weights change sides from one thresholding to the next?",
+        (
+            Panel(
+                "half of the weights removed",
+                arms,
+                note="The paper reports about 0.01 % at every single-step update, and large ratios "
+                "early in training for multi-step updates.",
+            ),
+        ),
+    )
+
+
+def random(data: str, scale: Scale) -> Experiment:
+    """Truncating random weights instead of small ones."""
+    base = _analysed(data, scale)
+    arms = (dense(base), sdnn(base, 0.5), sdnn(base, 0.5, "random thresholding", score="random"))
+    return Experiment(
+        "random",
+        "Random thresholding",
+        "Does it matter which half of the weights is truncated?",
+        (
+            Panel(
+                "half of the weights removed",
+                arms,
+                note="The paper reports that its networks diverge after random thresholding. A run "
+                "whose loss becomes infinite is counted below as one that did not finish.",
+            ),
+        ),
+    )
+
+
+def progressive(data: str, scale: Scale) -> Experiment:
+    """Sparsity that grows from thresholding to thresholding against the target at once."""
+    base = _analysed(data, scale)
+    arms = [dense(base)]
+    for sparsity in (0.8, 0.9, 0.95):
+        name = times(sparsity)
+        arms += [
+            sdnn(base, sparsity, f"{name}, progressive"),
+            sdnn(base, sparsity, f"{name}, direct", r0=sparsity),
+        ]
+    return Experiment(
+        "progressive",
+        "Progressive against direct thresholding",
+        "Is it better to reach a high sparsity step by step?",
+        (
+            Panel(
+                "80 %, 90 % and 95 % removed",
+                tuple(arms),
+                note="The paper reports that training may diverge when weights are truncated "
+                "directly at 0.8 and above.",
+            ),
+        ),
+    )
+
+
+def reinit(data: str, scale: Scale) -> Experiment:
+    """Drawing the kept weights anew instead of keeping their values."""
+    base = _analysed(data, scale)
+    arms = [dense(base)]
+    for sparsity in (0.5, 0.9):
+        arms += [
+            sdnn(base, sparsity),
+            sdnn(base, sparsity, f"{times(sparsity)}, re-initialised", reinit=True),
+        ]
+    return Experiment(
+        "reinit",
+        "Re-initialised weights",
+        "Do the values of the kept weights matter, or only where they are?",
+        (
+            Panel(
+                "kept weights keep their values, or are drawn anew",
+                tuple(arms),
+                note="The paper reports poor performance when they are drawn anew.",
+            ),
+        ),
+    )
+
+
+def baseline(data: str, scale: Scale) -> Experiment:
+    """IHT against other ways to a small network, at 90 %, with equal budgets."""
+    base = _analysed(data, scale)
+    arms = (dense(base), sdnn(base, 0.9), *baselines(base, 0.9))
+    return Experiment(
+        "baselines",
+        "Baselines",
+        "What else gives a network of a tenth of the weights, and how good is it?",
+        (
+            Panel(
+                "90 % removed, equal epochs, data and settings",
+                arms,
+                note="DSD ends dense and so keeps all weights. The greedy search comes on top of "
+                "its equal share of epochs: it needs a dense network trained first, and looks at "
+                "held-out training images only.",
+            ),
+        ),
+    )
+
+
+_EXPERIMENTS: dict[str, Callable[[str, Scale], Experiment]] = {
+    "table1": table1,
+    "table2": table2,
+    "table3": table3,
+    "table4": table4,
+    "figure1": figure1,
+    "figure2": figure2,
+    "random": random,
+    "progressive": progressive,
+    "reinit": reinit,
+    "baselines": baseline,
+}
+FIXED_DATA = {"table1": "cifar10", "table2": "cifar100", "table3": "mnist", "table4": "imagenet"}
+
+
+def names() -> tuple[str, ...]:
+    return tuple(_EXPERIMENTS)
+
+
+def describe(name: str) -> str:
+    return (_EXPERIMENTS[name].__doc__ or "").splitlines()[0]
+
+
+def experiment(name: str, data: str, scale: Scale) -> Experiment:
+    """An experiment by its name; a table has its own data, the others take `data`."""
+    if name not in _EXPERIMENTS:
+        raise SkinnyError(f"there is no experiment {name!r}; there are {', '.join(names())}, all")
+    return _EXPERIMENTS[name](FIXED_DATA.get(name, data), scale)
+
+
+def _analysed(data: str, scale: Scale) -> Config:
+    """The setting of the paper's section 4.2: with the augmentation its data is given there."""
+    base = setting(data, scale)
+    return replace(base, augment="flip") if data.startswith("cifar") and scale != "smoke" else base
+
+
+def _networks(base: Config) -> tuple[Arm, ...]:
+    double, half = scaled(base, 2), scaled(base, _HALF)
+    return (
+        dense(base, "NIN"),
+        dense(base, "NIN_1/2", width=half),
+        dense(base, "NIN_2", width=double),
+        sdnn(base, 0.5),
+        sdnn(base, 0.9),
+        sdnn(base, 0.95),
+        sdnn(base, 0.5, times(0.5, "SDNN_2"), width=double),
+    )
+
+
+def _with_and_without_flips(
+    data: str, scale: Scale, plain: tuple[Cited, ...], flips: tuple[Cited, ...]
+) -> tuple[Panel, ...]:
+    base = setting(data, scale)
+    return (
+        Panel("without augmentation", _networks(base), plain, published.SWAPPED),
+        Panel("with flips", _networks(replace(base, augment="flip")), flips, published.SWAPPED),
+    )

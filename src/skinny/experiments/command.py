@@ -1,0 +1,25 @@
+"""The `skinny train` command of a config."""
+
+import dataclasses
+import shlex
+
+from skinny.training import Config, recipe, recipes
+
+
+def train_command(config: Config) -> str:
+    """A command that trains exactly this config, in the same run folder."""
+    start = config.name if config.name in recipes.names() else "demo"
+    base = recipe(start)
+    words = ["skinny", "train", start]
+    for field in dataclasses.fields(Config):
+        value = getattr(config, field.name)
+        if value == getattr(base, field.name):
+            continue
+        flag = f"--{field.name.replace('_', '-')}"
+        if isinstance(value, bool) and field.type is bool:
+            words += [flag] if value else [flag, "False"]
+        elif isinstance(value, tuple):
+            words += [flag, *map(str, value)]
+        else:
+            words += [flag, str(value)]
+    return shlex.join(words)

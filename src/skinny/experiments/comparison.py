@@ -1,0 +1,94 @@
+"""What a study says: error per arm with intervals, and each arm against dense training."""
+
+from dataclasses import dataclass, replace
+
+from skinny.experiments.statistics import (
+    Difference,
+    Equivalence,
+    Summary,
+    equivalence,
+    holm,
+    paired,
+    summarise,
+)
+from skinny.experiments.study import Result, Study, reference
+
+_ALPHA = 0.05
+
+
+@dataclass(frozen=True)
+class Row:
+    """An arm's error in per cent, and its accuracy minus that of `against` in points.
+
+    `p` is corrected for the number of arms that the study compares (Holm).
+    """
+
+    arm: Result
+    error: Summary | None  # None: no run is finished
+    against: Result | None = None
+    difference: Difference | None = None
+    equivalence: Equivalence | None = None
+    p: float = float("nan")
+
+    @property
+    def verdict(self) -> str:
+        """One of: better, worse, equivalent, no worse, undecided; empty where nothing is said."""
+        if self.difference is None:
+            return ""
+        if self.p < _ALPHA:
+            return "better" if self.difference.mean > 0 else "worse"
+        assert self.equivalence is not None
+        if self.equivalence.p < _ALPHA:
+            return "equivalent"
+        return "no worse" if self.equivalence.p_worse < _ALPHA else "undecided"
+
+
+def compare(study: Study, margin: float) -> list[Row]:
+    """A row per arm. margin: how many points of accuracy count as "as good as"."""
+    rows = []
+    for arm in study.arms:
+        values = arm.values(study.measure)
+        error = summarise([100 - value for value in values.values()]) if values else None
+        row = Row(arm, error)
+        against = reference(arm, study.arms)
+        if against is not None and values:
+            others = against.values(study.measure)
+            difference = paired(values, others)
+            if difference is not None:
+                row = Row(arm, error, against, difference, equivalence(values, others, margin))
+        rows.append(row)
+    corrected = holm([row.difference.p if row.difference else float("nan") for row in rows])
+    return [replace(row, p=p) for row, p in zip(rows, corrected, strict=True)]
+
+
+def finding(study: Study, rows: list[Row], margin: float) -> str:
+    """The study in a sentence, from its verdicts alone."""
+    told = [row for row in rows if row.difference is not None and row.arm.config.method != "dense"]
+    if not told:
+        return "No arm can be compared with dense training at the same budget yet."
+    if all(row.p != row.p for row in told):
+        return "There are too few seeds to tell a difference from dense training from chance."
+    groups = {
+        verdict: [row.arm.label for row in told if row.verdict == verdict]
+        for verdict in ("better", "equivalent", "no worse", "worse", "undecided")
+    }
+    told_as = {
+        "better": "more accurate than dense training",
+        "equivalent": f"equivalent to it within {_points(margin)}",
+        "no worse": f"not worse by {_points(margin)}",
+        "worse": "less accurate",
+        "undecided": "undecided with so few seeds",
+    }
+    parts = [
+        f"{told_as[verdict]}: {', '.join(labels)}" for verdict, labels in groups.items() if labels
+    ]
+    text = "; ".join(parts) + "."
+    if not groups["better"]:
+        text = text.replace("to it", "to dense training", 1).replace(
+            "less accurate", "less accurate than dense training", 1
+        )
+    return text[0].upper() + text[1:]
+
+
+def _points(margin: float) -> str:
+    return f"{margin:g} point{'' if margin == 1 else 's'}"

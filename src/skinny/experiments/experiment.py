@@ -1,0 +1,46 @@
+"""What an experiment is: panels of arms that are compared with each other."""
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from skinny.experiments.grid import canonical
+from skinny.experiments.published import Cited
+from skinny.training import Config
+
+Measure = Literal["top1", "top5"]
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One thing to train, for every seed.
+
+    greedy: the sparsity of each layer is searched first, on held-out images (`greedy.py`).
+    """
+
+    label: str
+    config: Config
+    greedy: bool = False
+
+    def seeded(self, seed: int) -> Config:
+        return canonical(replace(self.config, seed=seed))
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Arms under one budget, and what was published about the like."""
+
+    title: str
+    arms: tuple[Arm, ...]
+    cited: tuple[Cited, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table or figure of the paper, or a question it raises."""
+
+    name: str
+    title: str
+    question: str
+    panels: tuple[Panel, ...]
+    measure: Measure = field(default="top1")

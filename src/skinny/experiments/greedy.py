@@ -1,0 +1,113 @@
+"""Sparsity per layer by greedy search, in the spirit of Collins & Kohli (2014).
+
+Starting from a trained dense network, the layer that can lose weights at the least cost loses some,
+again and again, until the whole network is at its budget. Costs are measured on held-out training
+images, never on test images.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from skinny import data
+from skinny.errors import SkinnyError
+from skinny.experiments.grid import canonical
+from skinny.experiments.settings import hold_out_size
+from skinny.files import atomic_write
+from skinny.iht.budget import keep_count
+from skinny.iht.layers import prunable
+from skinny.iht.threshold import magnitude_mask
+from skinny.training import Config, evaluate, load_run
+from skinny.training.session import choose_device
+
+_SHARE = 0.5  # of a layer's weights that one step may take
+_FLOOR = 0.2  # of what uniform sparsity would leave a layer, and which it keeps whatever happens
+
+
+def search(
+    model: nn.Module, batches: data.Batches, classes: int, sparsity: float
+) -> dict[str, int]:
+    """{layer: weights to keep}, which sum to k = round((1 - sparsity) N). The model is unchanged.
+
+    A step offers each layer to lose half of what it has left; it is the one at which a removed
+    weight costs least cross-entropy that does. No layer falls below a fifth of its uniform share:
+    nothing is retrained between steps, and costs mislead once the network has fallen to chance.
+    """
+    weights = prunable(model)
+    whole = {name: weight.detach().clone() for name, weight in weights.items()}
+    counts = {name: weight.numel() for name, weight in weights.items()}
+    budget = max(len(counts), keep_count(sum(counts.values()), sparsity))
+    floor = {
+        name: min(n, max(1, int(_FLOOR * keep_count(n, sparsity)))) for name, n in counts.items()
+    }
+    try:
+        while (excess := sum(counts.values()) - budget) > 0:
+            before = evaluate(model, batches, classes).loss
+            costs: dict[str, tuple[float, int]] = {}
+            for name, count in counts.items():
+                removed = min(math.ceil(_SHARE * count), count - floor[name], excess)
+                if removed > 0:
+                    _truncate(weights[name], whole[name], count - removed)
+                    after = evaluate(model, batches, classes).loss
+                    costs[name] = ((after - before) / removed, removed)
+                    _truncate(weights[name], whole[name], count)
+            chosen = min(costs, key=lambda name: costs[name][0])
+            counts[chosen] -= costs[chosen][1]
+            _truncate(weights[chosen], whole[chosen], counts[chosen])
+    finally:
+        with torch.no_grad():
+            for name, weight in weights.items():
+                weight.copy_(whole[name])
+    return counts
+
+
+def held_out(config: Config) -> Config:
+    """The dense run that the search for `config` starts from: the same, judged by a hold-out."""
+    return canonical(replace(config, method="dense", layers=(), val_size=hold_out_size(config)))
+
+
+def rules(run: Path, sparsity: float, *, device: str, data_dir: str | None) -> tuple[str, ...]:
+    """What the search finds for the finished run in `run`, as `Config.layers`; found once."""
+    if (found := found_rules(run, sparsity)) is not None:
+        return found
+    trained = load_run(run, data_dir=data_dir)
+    if trained.config.val_size is None:
+        raise SkinnyError(f"{run} was judged by test images: a search may not look at those")
+    target = choose_device(device)
+    batches = data.test_batches(
+        trained.dataset, batch_size=256, device=target, whiten=trained.config.whiten
+    )
+    counts = search(trained.model.to(target), batches, len(trained.dataset.classes), sparsity)
+    with atomic_write(_file(run, sparsity), "w") as out:
+        json.dump(counts, out, indent=1)
+    return _as_rules(counts)
+
+
+def found_rules(run: Path, sparsity: float) -> tuple[str, ...] | None:
+    """What an earlier search found; None where there was none."""
+    file = _file(run, sparsity)
+    if not file.exists():
+        return None
+    try:
+        counts = json.loads(file.read_text(encoding="utf-8"))
+        return _as_rules({str(name): int(count) for name, count in counts.items()})
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise SkinnyError(f"{file} is damaged ({error}); remove it to search again") from None
+
+
+def _file(run: Path, sparsity: float) -> Path:
+    return run / f"greedy-{sparsity:g}.json"
+
+
+def _as_rules(counts: Mapping[str, int]) -> tuple[str, ...]:
+    return tuple(f"{name}={count}" for name, count in counts.items())
+
+
+@torch.no_grad()
+def _truncate(weight: nn.Parameter, whole: Tensor, count: int) -> None:
+    weight.copy_(torch.where(magnitude_mask(whole, count), whole, 0))

@@ -1,0 +1,105 @@
+"""Grids of configs: which values each field takes, and one config for every combination and seed.
+
+Pure: texts and values in, configs out. Nothing is trained here.
+"""
+
+import dataclasses
+import itertools
+import types
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, Union, get_args, get_origin
+
+from skinny.errors import SkinnyError
+from skinny.training import config as configs
+from skinny.training.config import Config, Method
+
+_FIELDS = {field.name: field for field in dataclasses.fields(Config)}
+_NONE, _JOINED = "none", "+"
+
+# what only a method that prunes looks at, and of that what each method leaves aside
+_PRUNING = (
+    "sparsity", "unit", "s1", "s2", "r0", "dense", "sparse", "budget", "layers", "include",
+    "exclude", "score", "restore", "reinit", "reset_momentum", "restart_lr",
+)  # fmt: skip
+_RESTORING = ("restore", "reset_momentum", "restart_lr")
+_UNUSED: dict[Method, tuple[str, ...]] = {
+    "dense": _PRUNING,
+    "sdnn": ("dense", "sparse"),
+    "acdc": ("s1", "s2", "r0"),
+    "dsd": ("s1", "s2", "r0"),
+    "gradual": ("s1", "s2", "r0", "sparse", *_RESTORING),
+    "iterative": ("s1", "s2", "r0", *_RESTORING),
+    "oneshot": ("s1", "s2", "r0", "sparse", *_RESTORING),
+}
+
+
+def grid(
+    base: Config, axes: Mapping[str, Sequence[Any]], seeds: Iterable[int] | None = None
+) -> list[Config]:
+    """`base` with every combination of the values in `axes`, for every seed, the last axis fastest.
+
+    Configs that would train the very same thing (dense at two sparsities) appear once.
+    """
+    for name in axes:
+        _field(name)
+    if seeds is not None:
+        axes = {**axes, "seed": list(seeds)}
+    combined = (
+        dataclasses.replace(base, **dict(zip(axes, values, strict=True)))
+        for values in itertools.product(*axes.values())
+    )
+    return list(dict.fromkeys(canonical(configs.check(config)) for config in combined))
+
+
+def canonical(config: Config) -> Config:
+    """The same training with all that its method does not look at set back to the defaults.
+
+    Two configs that train the same thing become equal, and so share one run folder.
+    """
+    default = Config()
+    unused = {name: getattr(default, name) for name in _UNUSED[config.method]}
+    if "sparsity" in unused:
+        unused["sparsity"] = 0.0
+    return dataclasses.replace(config, **unused)
+
+
+def parse_axis(text: str) -> tuple[str, list[Any]]:
+    """`FIELD=VALUE,VALUE,...` with each value read by the field's type.
+
+    `none` is no value; the parts of a value that is itself a list are joined by `+`, as in
+    `layers=conv1=0.5+conv2=0.8,none`.
+    """
+    name, equals, values = text.partition("=")
+    if not equals or not values:
+        raise SkinnyError(f"{text!r} is not FIELD=VALUE,VALUE,...; for example sparsity=0.5,0.9")
+    field = _field(name)
+    return name, [_value(name, field.type, part) for part in values.split(",")]
+
+
+def _field(name: str) -> "dataclasses.Field[Any]":
+    if name not in _FIELDS:
+        raise SkinnyError(f"there is no field {name!r}; there are {', '.join(_FIELDS)}")
+    return _FIELDS[name]
+
+
+def _value(name: str, kind: Any, text: str) -> Any:
+    if get_origin(kind) in (types.UnionType, Union):
+        if text == _NONE:
+            return None
+        kind = next(part for part in get_args(kind) if part is not type(None))
+    if get_origin(kind) is Literal:
+        if text not in get_args(kind):
+            raise SkinnyError(f"{name} is {text!r}; allowed: {', '.join(get_args(kind))}")
+        return text
+    if get_origin(kind) is tuple:
+        parts = [] if text == _NONE else text.split(_JOINED)
+        return tuple(_value(name, get_args(kind)[0], part) for part in parts)
+    if kind is bool:
+        if text not in ("true", "false"):
+            raise SkinnyError(f"{name} is {text!r}; allowed: true, false")
+        return text == "true"
+    try:
+        return kind(text)
+    except ValueError:
+        wanted = {int: "a whole number", float: "a number"}[kind]
+        raise SkinnyError(f"{name} is {text!r}; it must be {wanted}") from None

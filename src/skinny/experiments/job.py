@@ -1,0 +1,86 @@
+"""One run of many: what it is, what is told of it, and how it is tried."""
+
+import contextlib
+import os
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from skinny.errors import SkinnyError
+from skinny.files import atomic_write
+from skinny.training import Config, RunFolder, Silent, train
+
+Status = Literal["trained", "there already", "failed"]
+ERROR_FILE = "error.txt"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A config and the run folder it is trained in."""
+
+    config: Config
+    path: Path
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """A job has finished so many epochs."""
+
+    job: Job
+    done: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A job is over."""
+
+    job: Job
+    status: Status
+    accuracy: float | None = None
+    error: str | None = None
+
+
+Event = Epoch | Outcome
+Tell = Callable[[Event], None]
+
+
+class Executor(Protocol):
+    """Tries every job, tells what happens, and returns when all are over."""
+
+    def __call__(self, jobs: Sequence[Job], tell: Tell) -> None: ...
+
+
+class _Telling(Silent):
+    def __init__(self, job: Job, tell: Tell) -> None:
+        self._job, self._tell = job, tell
+
+    def epoch(self, record: dict[str, Any]) -> None:
+        self._tell(Epoch(self._job, record["epoch"] + 1))
+
+
+def attempt(job: Job, tell: Tell, *, device: str = "auto", data_dir: str | None = None) -> Outcome:
+    """Train a job, from its checkpoint if it has one. What goes wrong is part of the outcome.
+
+    The traceback of an error that is not a `SkinnyError` is left in the run folder.
+    """
+    folder = RunFolder(job.path)
+    error_file = job.path / ERROR_FILE
+    try:
+        result = train(
+            job.config, folder, observer=_Telling(job, tell), device=device, data_dir=data_dir
+        )
+    except SkinnyError as error:
+        return Outcome(job, "failed", error=str(error))
+    except BrokenPipeError:  # nobody listens any more: the sweep was ended
+        raise
+    except Exception as error:
+        with contextlib.suppress(OSError), atomic_write(error_file, "w") as file:
+            file.write(traceback.format_exc())
+        return Outcome(
+            job, "failed", error=f"{type(error).__name__}: {error} (more in {error_file})"
+        )
+    with contextlib.suppress(OSError):
+        os.unlink(error_file)
+    return Outcome(job, "trained", accuracy=result["test_accuracy"])

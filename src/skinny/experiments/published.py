@@ -1,0 +1,97 @@
+"""Numbers as printed in the paper: cited, never measured by us and never mixed with what is.
+
+In its two CIFAR tables the columns of errors carry swapped headings: errors "without" data
+augmentation are the lower ones there, and the text discusses them the other way round. Here each
+number stands under the right heading.
+"""
+
+from typing import NamedTuple
+
+SOURCE = (
+    "Jin, Yuan, Feng, Yan: Training Skinny Deep Neural Networks with Iterative Hard Thresholding "
+    "Methods, 2016"
+)
+SWAPPED = "its headings for errors with and without augmentation are swapped; corrected here"
+
+
+class Cited(NamedTuple):
+    """A row of a published table: millions of weights as printed, error in per cent."""
+
+    model: str
+    weights: str
+    error: float
+
+
+def _columns(
+    rows: tuple[tuple[str, str, float | None, float | None], ...],
+) -> tuple[tuple[Cited, ...], tuple[Cited, ...]]:
+    """(without, with) augmentation."""
+    plain = tuple(Cited(m, w, error) for m, w, error, _ in rows if error is not None)
+    augmented = tuple(Cited(m, w, error) for m, w, _, error in rows if error is not None)
+    return plain, augmented
+
+
+# model, weights in millions, error without augmentation, error with flips
+CIFAR10_PLAIN, CIFAR10_FLIPS = _columns(
+    (
+        ("NIN", "0.97", 10.41, 8.81),
+        ("DSN", "0.97", 9.69, 7.97),
+        ("RCNN-96", "0.67", 9.31, 7.37),
+        ("RCNN-128", "1.19", 8.98, 7.24),
+        ("RCNN-160", "1.86", 8.69, 7.09),
+        ("FitNet", "~2.5", None, 8.39),
+        ("Highway", "2.3", None, 7.54),
+        ("ResNet", "0.27", None, 8.75),
+        ("ResNet", "1.7", None, 6.43),
+        ("NIN_1/2", "0.49", 10.50, 9.20),
+        ("NIN_2", "3.92", 9.2, 8.17),
+        ("SDNN-2x", "0.49", 8.70, 6.91),
+        ("SDNN-10x", "0.1", None, 9.09),
+        ("SDNN-20x", "0.05", None, 10.53),
+        ("SDNN_2-2x", "1.79", 8.43, 6.45),
+    )
+)
+
+CIFAR100_PLAIN, CIFAR100_FLIPS = _columns(
+    (
+        ("Maxout", ">5", 38.57, None),
+        ("Prob. maxout", ">5", 38.14, None),
+        ("NIN (its authors)", ">5", 35.68, None),
+        ("NIN", "0.97", 35.96, 32.70),
+        ("DSN", "0.97", 34.57, None),
+        ("dasNet", "-", 34.50, None),
+        ("RCNN-96", "0.67", 34.18, None),
+        ("RCNN-128", "1.19", 32.59, None),
+        ("RCNN-160", "1.86", 31.75, None),
+        ("APL", "0.97", 34.40, 30.83),
+        ("SReLU", "0.97", 31.23, 29.91),
+        ("NIN_2", "3.81", 31.29, 29.12),
+        ("SDNN-2x", "0.49", 30.50, 29.51),
+        ("SDNN_2-2x", "1.79", 29.13, 27.14),
+    )
+)
+
+MNIST = (
+    Cited("Stochastic pooling", "-", 0.47),
+    Cited("Maxout", "0.42", 0.45),
+    Cited("NIN", "0.35", 0.47),
+    Cited("DSN", "0.35", 0.39),
+    Cited("SReLU", "0.35", 0.35),
+    Cited("RCNN-96", "0.67", 0.31),
+    Cited("SDNN-2x", "0.18", 0.19),
+)
+
+IMAGENET_TOP5 = (
+    Cited("AlexNet (Caffe)", "60", 19.56),
+    Cited("Han & Pool", "6.7", 19.67),
+    Cited("Mem. Bound (Collins & Kohli)", "15", 19.6),
+    Cited("SDNN-2x", "30", 17.90),
+    Cited("SDNN-4x", "15", 18.75),
+)
+
+# Figure 1, as far as its caption and the text give numbers: NIN on CIFAR-10 with flips
+FIGURE1 = (
+    Cited("NIN (r = 0)", "0.97", 8.81),
+    Cited("SDNN, r = 0.5", "0.49", 6.91),
+    Cited("SDNN, r = 0.9", "0.1", 9.09),
+)

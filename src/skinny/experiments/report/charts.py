@@ -1,0 +1,287 @@
+"""The figures of a study. Each function draws one, or gives None where there is nothing to draw."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skinny.experiments.comparison import Row
+from skinny.experiments.grid import canonical
+from skinny.experiments.report.curves import change_ratios, mean_curve, sparse_spans
+from skinny.experiments.report.drawing import Drawing, draw
+from skinny.experiments.report.palette import LIGHT, SERIES
+from skinny.experiments.study import Result, Study
+from skinny.training import Config
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+CURVES = 6  # arms whose learning curves are drawn
+_LINES = len(SERIES)
+
+
+def colours(study: Study) -> dict[str, str]:
+    """Dense training is grey everywhere; the others have a colour each, as far as they last."""
+    others = [arm.label for arm in study.arms if arm.config.method != "dense"]
+    made = {label: SERIES[i % len(SERIES)] for i, label in enumerate(others)}
+    return {arm.label: made.get(arm.label, LIGHT["dense"]) for arm in study.arms}
+
+
+def accuracy_against_sparsity(study: Study, rows: Sequence[Row], name: str) -> Drawing | None:
+    """Means with intervals; arms that differ in nothing but sparsity are joined."""
+    pruned = [row for row in rows if row.error and row.arm.config.method not in ("dense", "dsd")]
+    if not pruned:
+        return None
+    baseline = next((row for row in rows if row.error and row.arm.config.method == "dense"), None)
+    families: dict[Config, list[Row]] = {}
+    for row in pruned:
+        families.setdefault(_family(row.arm.config), []).append(row)
+    tint = colours(study)
+
+    def paint(axes: "Axes") -> None:
+        if baseline is not None and baseline.error is not None:
+            axes.axhline(
+                100 - baseline.error.mean, color=LIGHT["dense"], ls="--", label=baseline.arm.label
+            )
+            if baseline.error.sd == baseline.error.sd:
+                axes.axhspan(
+                    100 - baseline.error.high, 100 - baseline.error.low,
+                    color=LIGHT["dense"], alpha=0.12, lw=0,
+                )  # fmt: skip
+        for members in families.values():
+            members.sort(key=lambda row: _removed(row.arm))
+            x = [100 * _removed(row.arm) for row in members]
+            y = [100 - row.error.mean for row in members if row.error]
+            half = [
+                0.0 if row.error.high != row.error.high else row.error.high - row.error.mean
+                for row in members
+                if row.error
+            ]
+            first = members[0].arm.label
+            label = first if len(members) == 1 else f"{first} to {members[-1].arm.label}"
+            axes.errorbar(x, y, yerr=half, fmt="-o", capsize=3, color=tint[first], label=label)
+        axes.set_xlabel("weights removed, %")
+        axes.set_ylabel(f"{study.judged_by} accuracy, %")
+        _within(axes.get_xlim, axes.set_xlim)
+        _within(axes.get_ylim, axes.set_ylim)
+        _legend(axes, len(families) + 1)
+
+    best = min(pruned, key=lambda row: row.error.mean if row.error else np.inf)
+    assert best.error is not None
+    seen = f"Best among the pruned: {best.arm.label}, {100 - best.error.mean:.2f} %"
+    if baseline is not None and baseline.error is not None:
+        seen += f", where {baseline.arm.label} has {100 - baseline.error.mean:.2f} %"
+    return draw(
+        f"{name}-accuracy-sparsity",
+        "Accuracy against sparsity",
+        f"{seen}. Means over seeds at the end of training with 95 % t intervals; "
+        "the dashed line and its band are dense training.",
+        paint,
+    )
+
+
+def error_against_bytes(study: Study, rows: Sequence[Row], name: str) -> Drawing | None:
+    shown = [row for row in rows if row.error]
+    if not shown:
+        return None
+    from matplotlib.ticker import LogLocator
+
+    tint = colours(study)
+    packed = {row.arm.label: _packed(row.arm) for row in shown}
+
+    def paint(axes: "Axes") -> None:
+        for row in shown:
+            assert row.error is not None
+            size, is_packed = packed[row.arm.label]
+            axes.plot(
+                size / 1000, row.error.mean, "o", color=tint[row.arm.label],
+                mfc=tint[row.arm.label] if is_packed else "none", mew=1.6, label=row.arm.label,
+                ms=7,
+            )  # fmt: skip
+        axes.set_xscale("log")
+        axes.set_xlabel("kilobytes on disk")
+        axes.set_ylabel(f"{study.judged_by} error, %")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}" if x >= 1 else f"{x:g}")
+        axes.xaxis.set_minor_formatter(lambda x, _: "")
+        _legend(axes, len(shown))
+
+    hollow = sum(not is_packed for _, is_packed in packed.values())
+    told = (
+        "No run has a packed file yet, so that every size is that of all parameters as 32-bit "
+        "floats"
+        if hollow == len(packed)
+        else "Filled: the packed file as it lies on disk"
+        + ("; hollow: all parameters as 32-bit floats" if hollow else "")
+    )
+    return draw(
+        f"{name}-error-bytes",
+        "Error against bytes",
+        f"Lower left is better. {told}.",
+        paint,
+    )
+
+
+def learning_curves(study: Study, arm: Result, name: str) -> Drawing | None:
+    training = mean_curve(arm.runs, "train_accuracy")
+    judged = mean_curve(arm.runs, "test_accuracy")
+    if not training:
+        return None
+    spans = sparse_spans(arm.runs[0])
+
+    def paint(axes: "Axes") -> None:
+        for begin, end in spans:
+            axes.axvspan(begin, end, color=LIGHT["span"], lw=0, zorder=0)
+        for curve, colour, label, dashes in (
+            (training, LIGHT["muted"], "training images", "--"),
+            (judged, colours(study)[arm.label], f"{study.judged_by} images", "-"),
+        ):
+            x, y = [epoch for epoch, _ in curve], [100 * value for _, value in curve]
+            dots = "o" if len(x) < 8 else None
+            axes.plot(x, y, color=colour, label=label, ls=dashes, marker=dots)
+        axes.set_xlim(0, max(epoch for epoch, _ in training))
+        axes.set_xlabel("epoch")
+        axes.set_ylabel("accuracy, %")
+        _whole_epochs(axes)
+        _legend(axes, 2)
+
+    shaded = "; shaded: sparse spans" if spans else ""
+    return draw(
+        f"{name}-curves-{_slug(arm.label)}",
+        arm.label,
+        f"Mean of {_seeds(arm)}{shaded}.",
+        paint,
+        size=(4.0, 2.9),
+    )
+
+
+def change_ratio(study: Study, name: str) -> Drawing | None:
+    """Figure 2: how much of the masks turned over at each thresholding after the first."""
+    curves = {arm.label: change_ratios(arm.runs) for arm in study.arms}
+    curves = {label: curve for label, curve in curves.items() if curve}
+    if not curves:
+        return None
+    tint = colours(study)
+
+    def paint(axes: "Axes") -> None:
+        for label, curve in list(curves.items())[:_LINES]:
+            x, y = [at for at, _ in curve], [100 * ratio for _, ratio in curve]
+            axes.plot(x, y, color=tint[label], label=label, marker="o" if len(x) < 30 else None)
+        values = [100 * ratio for curve in curves.values() for _, ratio in curve]
+        if min(values) > 0 and max(values) / min(values) > 50:
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(bottom=0)
+        _whole_epochs(axes)
+        axes.set_xlabel("epoch")
+        axes.set_ylabel("weights that changed sides, %")
+        _legend(axes, len(curves))
+
+    label, curve = max(curves.items(), key=lambda item: item[1][0][1])
+    return draw(
+        f"{name}-change-ratio",
+        "Change ratio",
+        f"Share of weights whose kept-or-truncated state differs between neighbouring "
+        f"thresholdings. Largest at first: {label}, {100 * curve[0][1]:.2f} %.",
+        paint,
+    )
+
+
+def kept_by_layer(study: Study, name: str) -> Drawing | None:
+    pruned = [arm for arm in study.arms if arm.runs and arm.config.method not in ("dense", "dsd")]
+    if not pruned:
+        return None
+    tint = colours(study)
+    layers = list(pruned[0].runs[0].result["weights"])
+
+    def paint(axes: "Axes") -> None:
+        for arm in pruned[:_LINES]:
+            shares = [
+                float(
+                    np.mean(
+                        [
+                            weight["kept"] / weight["size"]
+                            for run in arm.runs
+                            if (weight := run.result["weights"].get(layer))
+                        ]
+                        or [np.nan]
+                    )
+                )
+                for layer in layers
+            ]
+            axes.plot(
+                range(len(layers)), [100 * share for share in shares], "-o",
+                color=tint[arm.label], label=arm.label,
+            )  # fmt: skip
+        axes.set_xticks(
+            range(len(layers)),
+            [layer.removesuffix(".weight")[-14:] for layer in layers],
+            rotation=40 if len(layers) > 5 else 0,
+            ha="right" if len(layers) > 5 else "center",
+        )
+        axes.set_ylabel("weights kept, %")
+        axes.set_ylim(bottom=0)
+        _legend(axes, len(pruned))
+
+    return draw(
+        f"{name}-layers",
+        "Where weights were kept",
+        "Share of non-zero weights in each layer from the input to the output, mean over seeds. "
+        "A flat line is the paper's rule: every layer at the same sparsity.",
+        paint,
+    )
+
+
+def _family(config: Config) -> Config:
+    plain = canonical(config)
+    direct = plain.r0 is not None and plain.r0 == plain.sparsity
+    return dataclasses.replace(
+        plain,
+        sparsity=0.0,
+        r0=0.0 if direct else None,
+        layers=("own",) if plain.layers else (),
+        seed=0,
+        name="any",
+    )
+
+
+def _removed(arm: Result) -> float:
+    return float(np.mean([1 - run.kept / run.size for run in arm.runs]))
+
+
+def _packed(arm: Result) -> tuple[float, bool]:
+    """Mean bytes, and whether every run has a packed file."""
+    sizes = [run.packed_bytes for run in arm.runs]
+    packed = [size for size in sizes if size is not None]
+    if len(packed) == len(sizes):
+        return float(np.mean(packed)), True
+    return float(np.mean([run.dense_bytes for run in arm.runs])), False
+
+
+def _legend(axes: "Axes", entries: int) -> None:
+    figure = axes.get_figure()
+    assert figure is not None
+    if entries > 1:
+        figure.legend(loc="outside lower center", ncols=2 if entries > 3 else min(3, entries))
+
+
+def _seeds(arm: Result) -> str:
+    return f"{len(arm.runs)} seed{'' if len(arm.runs) == 1 else 's'}"
+
+
+def _slug(text: str) -> str:
+    kept = "".join(c if c.isascii() and c.isalnum() else " " for c in text.lower())
+    return "-".join(kept.split())
+
+
+def _whole_epochs(axes: "Axes") -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _within(get: Callable[[], tuple[float, float]], put: Callable[[float, float], object]) -> None:
+    """Cut an axis of per cent to what can be: with few seeds an interval reaches beyond."""
+    low, high = get()
+    put(max(-2.0, low), min(102.0, high))

@@ -1,0 +1,81 @@
+"""Running experiments: all their arms, for all seeds, and what searches must come before."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from skinny.errors import SkinnyError
+from skinny.experiments import greedy
+from skinny.experiments.experiment import Arm, Experiment
+from skinny.experiments.job import Executor, Job, Outcome, Tell
+from skinny.experiments.sweep import sweep
+from skinny.training import Config
+
+Wanted = Sequence[tuple[Experiment, Sequence[int]]]  # experiments, each with its seeds
+
+
+def first_configs(wanted: Wanted) -> list[Config]:
+    """What can be trained at once: every arm, and for a search the dense run it starts from."""
+    return list(
+        dict.fromkeys(
+            greedy.held_out(arm.seeded(seed)) if arm.greedy else arm.seeded(seed)
+            for arm, seed in _arms(wanted)
+        )
+    )
+
+
+def searched_configs(wanted: Wanted) -> list[Config]:
+    """What waits for a search, before its layers are known."""
+    return list(dict.fromkeys(arm.seeded(seed) for arm, seed in _arms(wanted) if arm.greedy))
+
+
+def reproduce(
+    wanted: Wanted,
+    runs: Path,
+    *,
+    executor: Executor,
+    tell: Tell = lambda event: None,
+    device: str = "auto",
+    data_dir: str | None = None,
+    check_data: bool = True,
+) -> list[Outcome]:
+    """Train what is missing of the experiments below `runs`, and say how each run ended."""
+
+    def train(configs: Sequence[Config]) -> list[Outcome]:
+        return sweep(
+            configs,
+            runs,
+            executor=executor,
+            tell=tell,
+            check_data=check_data,
+            data_dir=data_dir,
+        )
+
+    outcomes = train(first_configs(wanted))
+    searched: list[Config] = []
+    for config in searched_configs(wanted):
+        start = runs / greedy.held_out(config).run_name
+        try:
+            found = greedy.rules(start, config.sparsity, device=device, data_dir=data_dir)
+        except SkinnyError as error:
+            job = Job(config, runs / config.run_name)
+            outcomes.append(Outcome(job, "failed", error=f"its search failed: {error}"))
+            tell(outcomes[-1])
+        else:
+            searched.append(replace(config, layers=found))
+    return outcomes + train(searched)
+
+
+def final_config(arm: Arm, seed: int, runs: Path) -> Config | None:
+    """The config of an arm's run; None while the search it depends on has not been made."""
+    config = arm.seeded(seed)
+    if not arm.greedy:
+        return config
+    found = greedy.found_rules(runs / greedy.held_out(config).run_name, config.sparsity)
+    return None if found is None else replace(config, layers=found)
+
+
+def _arms(wanted: Wanted) -> Iterator[tuple[Arm, int]]:
+    for experiment, seeds in wanted:
+        for panel in experiment.panels:
+            yield from ((arm, seed) for arm in panel.arms for seed in seeds)

@@ -1,0 +1,185 @@
+"""Runs sorted into studies: which belong to one arm, and which arms are compared."""
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from skinny.experiments import grid
+from skinny.experiments.arms import times
+from skinny.experiments.experiment import Experiment, Measure
+from skinny.experiments.published import Cited
+from skinny.experiments.reproduce import final_config
+from skinny.experiments.runs import Run, read_run
+from skinny.training import Config
+
+_KINDS = {
+    "sdnn": "SDNN",
+    "acdc": "AC/DC",
+    "dsd": "DSD",
+    "gradual": "gradual pruning",
+    "iterative": "iterative pruning",
+    "oneshot": "one-shot pruning",
+    "dense": "dense",
+}
+# what runs must share to stand in one study: data, network and length
+_SHARED = ("data", "train_size", "val_size", "augment", "model", "epochs")
+
+
+@dataclass(frozen=True)
+class Result:
+    """An arm with its finished runs, in the order of their seeds."""
+
+    label: str
+    config: Config  # of any seed
+    runs: tuple[Run, ...]
+    missing: int = 0  # runs that were wanted and are not finished
+    cited: float | None = None  # error in per cent that was published for it
+
+    def values(self, measure: Measure) -> dict[int, float]:
+        """{seed: accuracy in per cent at the end of training}."""
+        key = "test_top5" if measure == "top5" else "test_accuracy"
+        return {run.seed: 100 * run.result[key] for run in self.runs}
+
+
+@dataclass(frozen=True)
+class Study:
+    """Arms that are compared with each other."""
+
+    title: str
+    question: str
+    arms: tuple[Result, ...]
+    measure: Measure = "top1"
+    cited: tuple[Cited, ...] = ()
+    note: str = ""
+
+    @property
+    def judged_by(self) -> str:
+        held_out = any(arm.config.val_size is not None for arm in self.arms)
+        return "validation" if held_out else "test"
+
+
+def from_experiment(experiment: Experiment, seeds: Sequence[int], runs: Path) -> list[Study]:
+    """A study for each panel; what has not been trained is counted as missing."""
+    studies = []
+    for panel in experiment.panels:
+        published = {row.model: row.error for row in panel.cited}
+        arms = []
+        for arm in panel.arms:
+            wanted = [final_config(arm, seed, runs) for seed in seeds]
+            paths = [runs / config.run_name for config in wanted if config is not None]
+            found = [read_run(path) for path in paths if (path / "config.json").exists()]
+            finished = tuple(run for run in found if run is not None)
+            arms.append(
+                Result(
+                    arm.label,
+                    finished[0].config if finished else arm.config,
+                    finished,
+                    missing=len(seeds) - len(finished),
+                    cited=published.get(arm.label),
+                )
+            )
+        studies.append(
+            Study(
+                f"{experiment.title}, {panel.title}",
+                experiment.question,
+                tuple(arms),
+                experiment.measure,
+                panel.cited,
+                panel.note,
+            )
+        )
+    return studies
+
+
+def from_runs(runs: Iterable[Run]) -> list[Study]:
+    """A study for each data set, network and length among the runs, an arm for each config."""
+    by_config: dict[Config, dict[int, Run]] = {}
+    for run in runs:
+        plain = dataclasses.replace(grid.canonical(run.config), seed=0, name="any", eval_every=1)
+        by_config.setdefault(plain, {})[run.seed] = run
+    studies: dict[tuple[Any, ...], list[Config]] = {}
+    for config in by_config:
+        studies.setdefault(tuple(getattr(config, name) for name in _SHARED), []).append(config)
+    made = []
+    for configs in studies.values():
+        configs.sort(key=lambda c: (c.method != "dense", c.method != "sdnn", c.method, c.sparsity))
+        labels = label_all(configs)
+        arms = tuple(
+            Result(label, config, tuple(run for _, run in sorted(by_config[config].items())))
+            for label, config in zip(labels, configs, strict=True)
+        )
+        made.append(Study(_title(configs[0]), "", arms))
+    return made
+
+
+def label_all(configs: Sequence[Config]) -> list[str]:
+    """Short names: the method and sparsity, and whatever else tells apart those that share them."""
+    made = [_label(config) for config in configs]
+    for label in set(made):
+        alike = [i for i, name in enumerate(made) if name == label]
+        if len(alike) > 1:
+            different = [
+                field.name
+                for field in dataclasses.fields(Config)
+                if len({getattr(configs[i], field.name) for i in alike}) > 1
+            ]
+            for i in alike:
+                told = ", ".join(f"{name} {getattr(configs[i], name)}" for name in different)
+                made[i] = f"{label}, {told}"
+    return made
+
+
+def reference(arm: Result, arms: Sequence[Result]) -> Result | None:
+    """The dense arm to compare with: the same network and settings, trained as long.
+
+    A dense network of another width is compared with the one most other arms refer to.
+    """
+    same = {_without_method(other.config): other for other in arms if _is_dense(other)}
+    if not _is_dense(arm):
+        return same.get(_without_method(arm.config))
+    followers = [same.get(_without_method(other.config)) for other in arms if not _is_dense(other)]
+    counted = [(sum(f is other for f in followers), -i) for i, other in enumerate(same.values())]
+    if not counted:
+        return None
+    main = list(same.values())[-max(counted)[1]]
+    widths = (
+        dataclasses.replace(arm.config, width=None),
+        dataclasses.replace(main.config, width=None),
+    )
+    comparable = _without_method(widths[0]) == _without_method(widths[1])
+    return main if comparable and main is not arm else None
+
+
+def _is_dense(arm: Result) -> bool:
+    return arm.config.method == "dense"
+
+
+def _without_method(config: Config) -> Config:
+    plain = grid.canonical(dataclasses.replace(config, method="dense"))
+    return dataclasses.replace(plain, seed=0, name="any", eval_every=1)
+
+
+def _label(config: Config) -> str:
+    if config.method == "dense":
+        return "dense"
+    if config.method == "sdnn":
+        label = times(config.sparsity)
+    else:
+        label = f"{_KINDS[config.method]} {config.sparsity:.3g}"
+    told = [
+        ("random masks", config.score == "random"),
+        ("direct", config.method == "sdnn" and config.r0 == config.sparsity > 0.5),
+        ("re-initialised", config.reinit),
+        ("single-step", config.unit == "step" and config.s1 == config.s2 == 1),
+        (f"{config.budget} budget", config.budget != "uniform"),
+    ]
+    return ", ".join(itertools.chain([label], (text for text, true in told if true)))
+
+
+def _title(config: Config) -> str:
+    images = "all training images" if config.train_size is None else f"{config.train_size:,} images"
+    augmented = "" if config.augment == "none" else f", {config.augment}"
+    return f"{config.model} on {config.data}: {images}{augmented}, {config.epochs} epochs"

@@ -1,0 +1,76 @@
+"""Many runs: none twice, each from its checkpoint, and the rest go on when one fails."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from skinny.errors import SkinnyError
+from skinny.experiments.job import Executor, Job, Outcome, Tell, attempt
+from skinny.training import Config, RunFolder
+from skinny.training.session import load_data
+
+
+@dataclass(frozen=True)
+class Serial:
+    """An executor: one job after another in this process, as a debugger wants it."""
+
+    device: str = "auto"
+    data_dir: str | None = None
+
+    def __call__(self, jobs: Sequence[Job], tell: Tell) -> None:
+        for job in jobs:
+            tell(attempt(job, tell, device=self.device, data_dir=self.data_dir))
+
+
+def sweep(
+    configs: Sequence[Config],
+    runs: Path,
+    *,
+    executor: Executor,
+    tell: Tell = lambda event: None,
+    check_data: bool = True,
+    data_dir: str | None = None,
+) -> list[Outcome]:
+    """Train every config in its folder below `runs`, and say how each ended, in their order.
+
+    A finished run is not trained again. check_data: see first, here, that the data is there, so
+    that it is fetched once and missed once, not by every worker.
+    """
+    jobs = [Job(config, runs / config.run_name) for config in dict.fromkeys(configs)]
+    over: dict[Job, Outcome] = {}
+
+    def listen(event: object) -> None:
+        if isinstance(event, Outcome):
+            over[event.job] = event
+        tell(event)  # type: ignore[arg-type]
+
+    for job in jobs:
+        try:
+            result = RunFolder(job.path).result()
+        except SkinnyError as error:
+            listen(Outcome(job, "failed", error=str(error)))
+            continue
+        if result is not None:
+            listen(Outcome(job, "there already", accuracy=result["test_accuracy"]))
+    if check_data:
+        missing: dict[tuple[object, ...], str | None] = {}
+        for job in jobs:
+            if job in over:
+                continue
+            config = job.config
+            key = (config.data, config.train_size, config.resize, config.crop)
+            if key not in missing:
+                missing[key] = _why_no_data(config, data_dir)
+            if (why := missing[key]) is not None:
+                listen(Outcome(job, "failed", error=why))
+    if left := [job for job in jobs if job not in over]:
+        executor(left, listen)
+    return [over[job] for job in jobs]
+
+
+def _why_no_data(config: Config, data_dir: str | None) -> str | None:
+    try:
+        load_data(config, data_dir)
+    except SkinnyError as error:
+        return str(error)
+    return None

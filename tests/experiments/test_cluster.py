@@ -1,0 +1,28 @@
+import sys
+
+import pytest
+
+from skinny.errors import SkinnyError
+from skinny.experiments.cluster import Cluster
+from skinny.experiments.grid import grid
+from skinny.experiments.sweep import sweep
+
+
+def test_without_ray_the_error_names_the_extra(tmp_path, tiny, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(SkinnyError, match=r"skinny-nn\[ray\]"):
+        sweep([tiny], tmp_path, executor=Cluster())
+
+
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+def test_a_grid_runs_on_a_local_cluster_and_a_failure_stays_its_own(tmp_path, tiny):
+    ray = pytest.importorskip("ray")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        configs = grid(tiny, {"lr": [0.1, 1e30], "batch_norm": [False], "schedule": ["constant"]})
+        outcomes = sweep(configs, tmp_path, executor=Cluster(), check_data=False)
+        assert [outcome.status for outcome in outcomes] == ["trained", "failed"]
+        again = sweep(configs[:1], tmp_path, executor=Cluster(), check_data=False)
+        assert again[0].status == "there already"
+    finally:
+        ray.shutdown()

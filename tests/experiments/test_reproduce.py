@@ -1,0 +1,126 @@
+"""The smoke scale of every experiment, end to end, on digits."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from skinny.cli.main import main
+from skinny.experiments import catalog
+from skinny.experiments.reproduce import first_configs, reproduce, searched_configs
+from skinny.experiments.study import from_experiment
+from skinny.experiments.sweep import Serial
+
+ROOT = Path(__file__).parents[2]
+EXPERIMENTS = [(catalog.experiment(name, "cifar10", "smoke"), (0,)) for name in catalog.names()]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """All experiments with one seed: every distinct run once."""
+    folder = tmp_path_factory.mktemp("runs")
+    outcomes = reproduce(EXPERIMENTS, folder, executor=Serial())
+    assert {outcome.status for outcome in outcomes} == {"trained"}
+    assert len(outcomes) == len(first_configs(EXPERIMENTS)) + len(searched_configs(EXPERIMENTS))
+    return folder
+
+
+@pytest.mark.parametrize("experiment", [made for made, _ in EXPERIMENTS], ids=lambda e: e.name)
+def test_every_arm_of_every_experiment_is_trained(runs, experiment):
+    for study in from_experiment(experiment, (0,), runs):
+        for arm in study.arms:
+            assert (len(arm.runs), arm.missing) == (1, 0), arm.label
+            if arm.config.method not in ("dense", "dsd"):
+                kept = arm.runs[0].kept / arm.runs[0].size
+                assert kept == pytest.approx(1 - arm.config.sparsity, abs=0.02)
+
+
+def test_running_it_again_trains_nothing(runs):
+    def never(jobs, tell):
+        raise AssertionError(f"{len(jobs)} runs would be trained again")
+
+    outcomes = reproduce(EXPERIMENTS, runs, executor=never)
+    assert {outcome.status for outcome in outcomes} == {"there already"}
+
+
+def test_single_steps_threshold_far_more_often_than_spans(runs):
+    (study,) = from_experiment(catalog.experiment("figure2", "cifar10", "smoke"), (0,), runs)
+    counts = {
+        arm.label: sum(len(record["thresholdings"]) for record in arm.runs[0].metrics)
+        for arm in study.arms
+    }
+    assert counts["dense"] == 0
+    assert counts["single-step"] > 4 * counts["multi-step"] > 0
+
+
+def test_the_greedy_arm_has_layers_of_its_own_and_the_same_budget(runs):
+    (study,) = from_experiment(catalog.experiment("baselines", "cifar10", "smoke"), (0,), runs)
+    arms = {arm.label: arm for arm in study.arms}
+    greedy, oneshot = arms["greedy layer search"], arms["one-shot pruning"]
+    assert greedy.config.layers
+    assert greedy.runs[0].kept == pytest.approx(oneshot.runs[0].kept, rel=0.02)
+    assert greedy.runs[0].result["weights"] != oneshot.runs[0].result["weights"]
+
+
+def test_the_command_reports_and_a_second_seed_is_all_it_adds(runs, tmp_path, capsys):
+    argv = ["reproduce", "random", "--scale", "smoke", "--executor", "serial"]
+    argv += ["--runs", str(runs), "--out", str(tmp_path), "--seeds", "0", "1"]
+    assert main(argv) == 0
+    out = capsys.readouterr().out
+    assert out.count("there already") == 3
+    assert out.count("trained,") == 3
+    assert f"the report is {tmp_path / 'report.html'}" in out
+    page = (tmp_path / "report.html").read_text()
+    assert "random thresholding" in page
+    assert "smoke scale" in page
+
+
+def test_a_plan_is_commands_and_trains_nothing(tmp_path, capsys):
+    assert main(["reproduce", "all", "--scale", "paper", "--plan", "--runs", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "skinny train cifar10-paper  # SDNN-2x" in lines
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("scale", ["smoke", "small", "paper"])
+def test_the_document_says_what_the_plan_says(capsys, scale):
+    document = (ROOT / "docs" / "experiments.md").read_text("utf-8")
+    main(["reproduce", "all", "--scale", scale, "--plan"])
+    plan = capsys.readouterr().out
+    if scale == "paper":
+        assert plan in document
+    column = ["smoke", "small", "paper"].index(scale) + 3
+    totals = re.findall(r"^# .*: (\d+) runs, ([\d,]+) epochs$", plan, re.MULTILINE)
+    rows = re.findall(r"^\| `skinny reproduce (\w+)` .*$", document, re.MULTILINE)
+    assert tuple(rows) == catalog.names()
+    for name, (runs, epochs) in zip(catalog.names(), totals, strict=True):
+        (row,) = re.findall(rf"^\| `skinny reproduce {name}` .*$", document, re.MULTILINE)
+        assert row.split("|")[column].strip() == f"{runs} / {epochs}"
+
+
+def test_a_failed_search_is_reported_and_the_rest_goes_on(runs, tmp_path, capsys):
+    """The held-out run it starts from is damaged."""
+    made = [(catalog.experiment("baselines", "cifar10", "smoke"), (0,))]
+    (config,) = searched_configs(made)
+    from skinny.experiments.greedy import held_out
+
+    start = runs / held_out(config).run_name
+    file = start / f"greedy-{config.sparsity:g}.json"
+    saved = file.read_text()
+    try:
+        file.write_text(json.dumps([1]))
+        outcomes = reproduce(made, runs, executor=Serial())
+    finally:
+        file.write_text(saved)
+    assert [o.status for o in outcomes].count("failed") == 1
+    assert "search failed" in outcomes[-1].error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [(["table9"], "there is no experiment 'table9'"), (["figure1", "--data", "x"], "no setting")],
+)
+def test_bad_usage_is_one_line(capsys, arguments, complaint):
+    assert main(["reproduce", *arguments]) == 1
+    assert complaint in capsys.readouterr().err

@@ -1,0 +1,154 @@
+import dataclasses
+import math
+
+import pytest
+
+from skinny.experiments.comparison import compare, finding
+from skinny.experiments.runs import Run
+from skinny.experiments.study import Result, Study, from_runs, label_all, reference
+from skinny.training import Config, RunFolder
+
+DENSE = Config(method="dense", sparsity=0.0)
+SDNN = Config(method="sdnn", sparsity=0.5)
+
+
+def run(config, seed, accuracy):
+    result = {
+        "test_accuracy": accuracy / 100,
+        "test_top5": 1.0,
+        "test_images": [100],
+        "test_errors": [0],
+        "classes": ["a"],
+        "parameters": 100,
+        "weights": {"conv1.weight": {"size": 10, "kept": 5}},
+        "seconds": 1.0,
+    }
+    return Run(RunFolder("nowhere"), dataclasses.replace(config, seed=seed), result)
+
+
+def arm(label, config, accuracies):
+    return Result(label, config, tuple(run(config, i, a) for i, a in enumerate(accuracies)))
+
+
+BASE = [90.0, 91.0, 89.0, 90.5, 90.2]
+
+
+def shifted(by, noise=(0.1, -0.1, 0.05, 0.0, -0.05)):
+    return [value + by + eps for value, eps in zip(BASE, noise, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("shift", "verdict"),
+    [(2.0, "better"), (-2.0, "worse"), (0.0, "equivalent"), (0.02, "equivalent")],
+)
+def test_an_arm_is_judged_against_dense_by_seed(shift, verdict):
+    study = Study("t", "", (arm("dense", DENSE, BASE), arm("SDNN-2x", SDNN, shifted(shift))))
+    dense, sdnn = compare(study, margin=1.0)
+    assert dense.difference is None
+    assert dense.verdict == ""
+    assert sdnn.difference.mean == pytest.approx(shift, abs=1e-9)
+    assert sdnn.verdict == verdict
+
+
+def test_noise_is_undecided_or_no_worse():
+    noise = (1.4, -1.3, 0.9, -0.2, -0.5)
+    arms = (arm("dense", DENSE, BASE), arm("SDNN-2x", SDNN, shifted(0.0, noise)))
+    assert compare(Study("t", "", arms), margin=0.5)[1].verdict == "undecided"
+    arms = (arm("dense", DENSE, BASE), arm("SDNN-2x", SDNN, shifted(1.0, noise)))
+    assert compare(Study("t", "", arms), margin=1.0)[1].verdict == "no worse"
+
+
+def test_several_arms_are_corrected_for():
+    others = [dataclasses.replace(SDNN, sparsity=0.5 + i / 100) for i in range(4)]
+    arms = [arm("dense", DENSE, BASE)] + [
+        arm(f"a{i}", config, shifted(0.09, (0.1, 0.0, 0.05, -0.05, 0.0)))
+        for i, config in enumerate(others)
+    ]
+    alone = compare(Study("t", "", tuple(arms[:2])), 1.0)[1]
+    among = compare(Study("t", "", tuple(arms)), 1.0)[1]
+    assert alone.p == alone.difference.p < 0.05
+    assert among.p == pytest.approx(4 * alone.p)
+    assert among.verdict != "better"
+
+
+def test_one_seed_says_nothing():
+    study = Study("t", "", (arm("dense", DENSE, [90.0]), arm("SDNN-2x", SDNN, [80.0])))
+    rows = compare(study, 1.0)
+    assert math.isnan(rows[1].p)
+    assert rows[1].verdict == "undecided"
+    assert "too few seeds" in finding(study, rows, 1.0)
+
+
+def test_an_arm_without_runs_has_no_error():
+    study = Study("t", "", (arm("dense", DENSE, BASE), arm("SDNN-2x", SDNN, [])))
+    assert compare(study, 1.0)[1].error is None
+
+
+def test_the_finding_names_who_is_better_and_who_is_worse():
+    worse = dataclasses.replace(SDNN, sparsity=0.9)
+    study = Study(
+        "t",
+        "",
+        (
+            arm("dense", DENSE, BASE),
+            arm("SDNN-2x", SDNN, shifted(2.0)),
+            arm("SDNN-10x", worse, shifted(-3.0)),
+        ),
+    )
+    text = finding(study, compare(study, 1.0), 1.0)
+    assert text == "More accurate than dense training: SDNN-2x; less accurate: SDNN-10x."
+
+
+def test_runs_become_arms_by_what_they_share():
+    configs = [DENSE, SDNN, dataclasses.replace(SDNN, data="mnist")]
+    runs = [run(config, seed, 90.0) for config in configs for seed in (1, 0)]
+    digits, mnist = from_runs(runs)
+    assert [a.label for a in digits.arms] == ["dense", "SDNN-2x"]
+    assert [r.seed for r in digits.arms[0].runs] == [0, 1]
+    assert [a.label for a in mnist.arms] == ["SDNN-2x"]
+
+
+def test_dense_runs_that_differ_in_what_dense_ignores_are_one_arm():
+    runs = [run(dataclasses.replace(DENSE, sparsity=s), i, 90.0) for i, s in enumerate((0.5, 0.9))]
+    (study,) = from_runs(runs)
+    assert [len(a.runs) for a in study.arms] == [2]
+
+
+def test_arms_of_one_name_are_told_apart_by_what_differs():
+    labels = label_all([SDNN, dataclasses.replace(SDNN, lr=0.1), DENSE])
+    assert labels == ["SDNN-2x, lr 0.05", "SDNN-2x, lr 0.1", "dense"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "label"),
+    [
+        ({"score": "random"}, "SDNN-10x, random masks"),
+        ({"r0": 0.9}, "SDNN-10x, direct"),
+        ({"reinit": True}, "SDNN-10x, re-initialised"),
+        ({"budget": "erk"}, "SDNN-10x, erk budget"),
+        ({"method": "oneshot"}, "one-shot pruning 0.9"),
+    ],
+)
+def test_labels_say_what_is_special(changes, label):
+    assert label_all([dataclasses.replace(SDNN, **{"sparsity": 0.9, **changes})]) == [label]
+
+
+def test_the_reference_is_dense_training_of_the_same_network_and_settings():
+    wide = dataclasses.replace(DENSE, width=2.0)
+    arms = [
+        arm("dense", DENSE, BASE),
+        arm("wide", wide, BASE),
+        arm("SDNN-2x", SDNN, BASE),
+        arm("SDNN-10x", dataclasses.replace(SDNN, sparsity=0.9), BASE),
+        arm("SDNN_2-2x", dataclasses.replace(SDNN, width=2.0), BASE),
+        arm("other rate", dataclasses.replace(SDNN, lr=1.0), BASE),
+    ]
+    found = {a.label: reference(a, arms) for a in arms}
+    assert {label: r and r.label for label, r in found.items()} == {
+        "dense": None,
+        "wide": "dense",
+        "SDNN-2x": "dense",
+        "SDNN-10x": "dense",
+        "SDNN_2-2x": "wide",
+        "other rate": None,
+    }

@@ -1,0 +1,134 @@
+import dataclasses
+import json
+
+import pytest
+
+from skinny.cli.main import main
+from skinny.experiments.grid import grid
+from skinny.experiments.job import Epoch, Outcome
+from skinny.experiments.processes import Processes
+from skinny.experiments.sweep import Serial, sweep
+from skinny.training import RunFolder
+
+MODELS = """
+import os, signal
+from torch import nn
+
+def net(classes, channels, image_size, **options):
+    height, width = image_size
+    return nn.Sequential(nn.Flatten(), nn.Linear(channels * height * width, classes))
+
+def killed(classes, channels, image_size, **options):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+class Broken(nn.Sequential):
+    def forward(self, x):
+        raise ZeroDivisionError("what a pity")
+
+def broken(classes, channels, image_size, **options):
+    return Broken(net(classes, channels, image_size))
+"""
+
+
+@pytest.fixture
+def models(tmp_path, monkeypatch):
+    (tmp_path / "sweepmodels.py").write_text(MODELS)
+    monkeypatch.chdir(tmp_path)
+
+
+def statuses(outcomes):
+    return [outcome.status for outcome in outcomes]
+
+
+def test_a_finished_run_is_not_repeated_and_an_equal_one_runs_once(tmp_path, tiny):
+    configs = grid(tiny, {"sparsity": [0.5, 0.8]})
+    first = sweep([*configs, *configs], tmp_path, executor=Serial())
+    assert statuses(first) == ["trained", "trained"]
+
+    def never(jobs, tell):
+        raise AssertionError("there is nothing to do")
+
+    again = sweep(configs, tmp_path, executor=never)
+    assert statuses(again) == ["there already", "there already"]
+    assert [o.accuracy for o in again] == [o.accuracy for o in first]
+
+
+def test_every_epoch_and_every_end_is_told(tmp_path, tiny):
+    events = []
+    sweep([tiny], tmp_path, executor=Serial(), tell=events.append)
+    assert [type(event) for event in events] == [Epoch, Epoch, Outcome]
+    assert [event.done for event in events[:2]] == [1, 2]
+
+
+def test_workers_survive_crashes_and_train_the_rest(tmp_path, tiny, models):
+    """One worker: what it dies of must not take the jobs behind it."""
+    configs = [
+        dataclasses.replace(tiny, model=f"sweepmodels:{name}", width=None, batch_norm=None)
+        for name in ("killed", "broken", "nosuch", "net")
+    ]
+    outcomes = sweep(configs, tmp_path / "runs", executor=Processes(1))
+    assert statuses(outcomes) == ["failed", "failed", "failed", "trained"]
+    killed, broken, unknown, fine = outcomes
+    assert "SIGKILL" in killed.error
+    assert "ZeroDivisionError: what a pity" in broken.error
+    assert "ZeroDivisionError" in (broken.job.path / "error.txt").read_text()
+    assert "has no 'nosuch'" in unknown.error
+    assert RunFolder(fine.job.path).result()["threads"] == 1
+
+
+def test_missing_data_fails_its_own_runs_only(tmp_path, tiny):
+    configs = grid(tiny, {"data": [f"npz:{tmp_path}/nothing.npz", "digits"]}, seeds=[0, 1])
+    outcomes = sweep(configs, tmp_path / "runs", executor=Serial())
+    assert statuses(outcomes) == ["failed", "failed", "trained", "trained"]
+    assert "nothing.npz" in outcomes[0].error
+
+
+def test_a_damaged_result_is_reported(tmp_path, tiny):
+    folder = tmp_path / tiny.run_name
+    folder.mkdir()
+    (folder / "result.json").write_text("{")
+    assert statuses(sweep([tiny], tmp_path, executor=Serial())) == ["failed"]
+
+
+TINY = [
+    "sweep", "demo", "--executor", "serial",
+    "--set", "train_size=60", "--set", "width=0.125",
+    "--set", "epochs=2", "--set", "s1=1", "--set", "s2=1",
+]  # fmt: skip
+
+
+def test_the_command_trains_a_grid_and_says_what_it_did(tmp_path, capsys):
+    argv = [*TINY, "--runs", str(tmp_path), "--set", "sparsity=0.5,0.8", "--seeds", "0", "1"]
+    assert main([*argv, "--plan"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 4
+    assert not list(tmp_path.iterdir())
+    assert main(argv) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert len(out) == 4
+    assert out[0].startswith("[1/4] demo-")
+    assert main([*argv, "--json"]) == 0
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {record["status"] for record in records} == {"there already"}
+
+
+def test_the_command_fails_when_a_run_does_and_names_it(tmp_path, capsys):
+    argv = [*TINY, "--runs", str(tmp_path), "--set", "lr=0.1,1e30", "--set", "batch_norm=false"]
+    assert main([*argv, "--set", "schedule=constant"]) == 1
+    error = capsys.readouterr().err
+    assert "1 of 2 runs failed" in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["nosuch"], "no recipe 'nosuch'"),
+        (["demo", "--set", "seed=1,2"], "use --seeds"),
+        (["demo", "--set", "lr=1", "--set", "lr=2"], "given twice"),
+        (["demo", "--processes", "0", "--set", "train_size=60"], "processes is 0"),
+    ],
+)
+def test_bad_usage_is_one_line(tmp_path, capsys, arguments, complaint):
+    assert main(["sweep", *arguments, "--runs", str(tmp_path)]) == 1
+    error = capsys.readouterr().err
+    assert complaint in error
+    assert error.count("\n") == 1
