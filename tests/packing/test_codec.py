@@ -109,6 +109,15 @@ def test_parts_of_the_wrong_length_are_refused_unread(form, sizes, message):
         codec.check("w", codec.Entry("F32", (3, 4), form), sizes)
 
 
+@pytest.mark.parametrize(
+    ("marks", "size", "message"), [(10, 9, "too many"), (2**62, 9, "too many"), (9, 0, "0 bytes")]
+)
+def test_negative_zeros_that_cannot_be_are_refused_unread(marks, size, message):
+    entry = codec.Entry("F32", (3, 4), "bitmask", negative_zeros=marks)
+    with pytest.raises(MaskError, match=message):
+        codec.check("w", entry, {"values": 3, "mask": 2, "negative": size})
+
+
 def test_scales_must_be_one_per_channel():
     entry = codec.Entry("F32", (3, 4), "dense", "int8")
     with pytest.raises(MaskError, match="4 scales for 3"):

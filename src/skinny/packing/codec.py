@@ -132,6 +132,8 @@ def check(name: str, entry: Entry, sizes: dict[str, int]) -> None:
         raise MaskError(f"{name} has a mask of {sizes['mask']} bytes for {entry.count} entries")
     if entry.form == "entropy" and sizes["coded"] < entropy.shortest(entry.count):
         raise MaskError(f"{name}: {sizes['coded']} bytes cannot code {entry.count} mask bits")
+    if stored + entry.negative_zeros > entry.count:
+        raise MaskError(f"{name} has {entry.negative_zeros} negative zeros too many")
     if entry.negative_zeros and sizes["negative"] < entropy.shortest(entry.count):
         raise MaskError(f"{name}: {sizes['negative']} bytes cannot code {entry.count} mask bits")
     if "scales" in sizes and sizes["scales"] != entry.shape[0]:
