@@ -19,9 +19,21 @@ ALLOWED = {
     "skinny.models": {"models"},
     "skinny.data": {"data"},
     "skinny.training": {"training", "iht", "models", "data"},
+    "skinny.packing": {"packing"},
+    "skinny.export.model": {"export", "packing"},
+    "skinny.export.onnx": {"export", "packing"},
 }
-HELPERS = {"errors", "files"}
-WITHOUT_TORCH = ("skinny", "skinny.cli.main", "skinny.cli.data")
+HELPERS = {"errors", "files", "native", "_native"}
+WITHOUT_TORCH = (
+    "skinny",
+    "skinny.packing",
+    "skinny.export.onnx",
+    "skinny.cli.main",
+    "skinny.cli.data",
+    "skinny.cli.pack",
+    "skinny.cli.unpack",
+    "skinny.cli.size",
+)
 
 
 def modules_after(name):

@@ -3,30 +3,15 @@
 import re
 from pathlib import Path
 
-import numpy as np
-
 from skinny import packing
 from skinny.packing import entropy
 from skinny.packing.graph import LARGEST_SIDE, LARGEST_STEP, MOST_NODES, OPERATIONS
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "format.md").read_text(encoding="utf-8")
-GOLDEN = Path(__file__).parent / "golden" / "v1-exact.skinny"
 
 
 def section(title):
     return DOCUMENT.split(f"## {title}\n")[1].split("\n## ")[0]
-
-
-def test_the_reader_in_a_few_lines_reads(monkeypatch, tmp_path):
-    code = re.findall(r"```python\n(.*?)```", section("A reader in a few lines"), re.DOTALL)[0]
-    assert "model.skinny" in code
-    (tmp_path / "model.skinny").write_bytes(GOLDEN.read_bytes())
-    monkeypatch.chdir(tmp_path)
-    variables = {}
-    exec(code.replace("if entry.get", "if name == 'half' and entry.get"), variables)
-    with packing.open(GOLDEN) as file:
-        expected = file.read("half")
-    np.testing.assert_array_equal(variables["dense"], expected)
 
 
 def test_every_operation_and_attribute_is_documented():
