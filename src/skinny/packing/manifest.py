@@ -22,8 +22,8 @@ from skinny.packing.values import VALUES, applicable
 
 PART = "skinny:manifest"
 VERSION = 1
-# No more than this many bytes of JSON for a byte of zlib: ours stay below 30.
-_MOST_EXPANSION = 100
+# No more than this many bytes of JSON for a byte of zlib; real ones have 5 to 20.
+_MOST_EXPANSION = 40
 _SMALL = 1 << 16
 
 

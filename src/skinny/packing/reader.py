@@ -2,6 +2,7 @@
 
 import mmap
 import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,8 @@ class PackedFile:
 def map_file(path: Path) -> mmap.mmap:
     """The file as read-only memory; nothing is read until it is touched."""
     try:
+        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for ever
+            raise SkinnyError(f"cannot open {path}: it is not a file")
         with open(path, "rb") as file:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except ValueError:
