@@ -143,10 +143,11 @@ def map_file(path: Path) -> mmap.mmap:
 
 
 def view(file: mmap.mmap, part: Part) -> NDArray[Any]:
-    """A part's elements, without a copy."""
+    """A part's elements, without a copy, unless a foreign writer left them unaligned."""
     dtype = CARRIER[part.dtype]
     count = (part.end - part.begin) // dtype.itemsize
-    return np.frombuffer(file, dtype, count, part.begin).reshape(part.shape)
+    array = np.frombuffer(file, dtype, count, part.begin).reshape(part.shape)
+    return array if array.flags.aligned else array.copy()
 
 
 def _read_manifest(header: Header, file: mmap.mmap) -> manifest.Manifest:
