@@ -17,7 +17,7 @@ demo: $(SETUP)
 	$(BIN)/skinny demo
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(SETUP)
 	$(BIN)/ruff check .

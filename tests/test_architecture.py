@@ -18,10 +18,10 @@ ALLOWED = {
     "skinny.iht.controller": {"iht"},
     "skinny.models": {"models"},
     "skinny.data": {"data"},
-    "skinny.training": {"training", "iht", "models", "data"},
     "skinny.packing": {"packing"},
     "skinny.export.model": {"export", "packing"},
     "skinny.export.onnx": {"export", "packing"},
+    "skinny.training": {"training", "iht", "models", "data", "export", "packing"},
 }
 HELPERS = {"errors", "files", "native", "_native"}
 WITHOUT_TORCH = (
@@ -31,8 +31,8 @@ WITHOUT_TORCH = (
     "skinny.cli.main",
     "skinny.cli.data",
     "skinny.cli.pack",
-    "skinny.cli.unpack",
     "skinny.cli.size",
+    "skinny.cli.unpack",
 )
 
 

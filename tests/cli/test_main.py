@@ -103,7 +103,8 @@ def test_quiet_says_nothing(tmp_path, capsys):
 
 def test_plan_trains_nothing(tmp_path, capsys):
     assert main(["train", "cifar10-paper", "--plan", "--runs", str(tmp_path / "runs")]) == 0
-    assert "316-330" not in capsys.readouterr().out
+    assert "331" not in (shown := capsys.readouterr().out)
+    assert "181-330  sparse  50.0%" in shown
     assert not (tmp_path / "runs").exists()
 
 
@@ -116,8 +117,7 @@ def test_a_users_model_is_trained(tmp_path, capsys, monkeypatch):
         "    return nn.Sequential(nn.Flatten(), nn.Linear(channels * h * w, classes))\n"
     )
     command = [
-        "train", "demo", "--model", "mine:tiny", "--batch-norm", "None", "--dropout", "None",
-        "--epochs", "2", "--s1", "1", "--s2", "1",
+        "train", "demo", "--model", "mine:tiny", "--epochs", "2", "--s1", "1", "--s2", "1",
     ]  # fmt: skip
     assert main(command) == 0
     assert "640" in capsys.readouterr().out

@@ -15,6 +15,9 @@ from skinny.errors import SkinnyError
 _COMMANDS = {
     "train": "train a network by iterative hard thresholding",
     "eval": "test a trained network again",
+    "pack": "pack a trained network into one small file",
+    "unpack": "get the weights back out of a packed file",
+    "size": "see what is stored in a packed file, layer by layer",
     "data": "list, verify and fetch data sets",
     "demo": "see the whole method at work on a small data set",
 }
@@ -49,6 +52,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read our output has had enough, e.g. `skinny data | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        if debug:
+            raise
+        return _fail(f"{error.filename or 'input or output'}: {error.strerror or error}", 1)
     except ModuleNotFoundError as error:
         if debug or error.name is None or error.name.startswith("skinny"):
             raise

@@ -69,36 +69,19 @@ def pack_run(
     data_dir: Path | None = None,
 ) -> None:
     """Pack the network of a finished run, with all that predicting with it needs."""
-    import torch
-
-    from skinny.export import pack
     from skinny.training import load_run
+    from skinny.training.packed import pack_trained
 
     trained = load_run(folder, data_dir=None if data_dir is None else str(data_dir))
-    dataset, config = trained.dataset, trained.config
-    preprocessing: dict[str, Any] | None = {
-        "mean": list(dataset.mean),
-        "std": list(dataset.std),
-        "resize": getattr(dataset.train, "resize", None),
-        "crop": getattr(dataset.train, "crop", None),
-    }
-    if config.whiten:
-        preprocessing = None
-        print(
-            "skinny: this run whitens its images, which a packed file does not do: "
-            "it expects whitened ones",
-            file=sys.stderr,
-        )
-    pack(
+    pack_trained(
         trained.model,
         out,
-        example=None if weights_only else torch.zeros(1, dataset.channels, *dataset.image_size),
-        labels=dataset.classes,
-        preprocessing=preprocessing,
+        config=trained.config,
+        dataset=trained.dataset,
+        weights=trained.result["weights"],
+        note=lambda text: print(f"skinny: {text}", file=sys.stderr),
         values=values,
         weights_only=weights_only,
-        config_hash=config.hash,
-        sparsity={"method": config.method, "weights": trained.result["weights"]},
     )
 
 

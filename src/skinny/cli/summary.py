@@ -45,8 +45,8 @@ def show(folders: Sequence[RunFolder], console: Console) -> None:
 def size_on_disk(folder: RunFolder) -> str:
     result = folder.result()
     assert result is not None
-    dense = 4 * result["parameters"]
-    return f"{dense / 1000:,.0f} kB"
+    packed, dense = result["bytes"]["packed"], result["bytes"]["dense"]
+    return f"{packed / 1000:,.0f} kB ({dense / packed:.1f}x smaller)"
 
 
 def _kept(kept: int, size: int) -> str:

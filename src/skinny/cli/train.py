@@ -45,13 +45,15 @@ class Train:
 
 
 def main(argv: list[str]) -> int:
-    name = argv.pop(0) if argv and not argv[0].startswith("-") else "demo"
+    config = recipes.recipe(argv.pop(0)) if argv and not argv[0].startswith("-") else Config()
+    if "--model" in argv:  # what the recipe says of its own model is not meant for another
+        config = dataclasses.replace(config, width=None, batch_norm=None, dropout=None, init=None)
     described = "\n".join(f"  {recipe}: {recipes.describe(recipe)}" for recipe in recipes.names())
     arguments = tyro.cli(
         Train,
         args=argv,
-        default=Train(recipes.recipe(name)),
-        prog=f"skinny train {name}",
+        default=Train(config),
+        prog="skinny train" if config == Config() else f"skinny train {config.name}",
         description=f"{Train.__doc__}\n\nskinny train [RECIPE] [OPTIONS]; recipes:\n{described}",
         config=(tyro.conf.FlagCreatePairsOff,),
     )
@@ -66,7 +68,10 @@ def run(arguments: Train) -> int:
         torch.set_num_threads(arguments.threads)
     if arguments.plan:
         print(configs.to_json(config))
-        print(configs.timeline(config, steps_per_epoch=1))
+        if config.unit == "epoch":
+            print(configs.timeline(config, steps_per_epoch=1))
+        else:
+            print("the timeline counts steps: how many there are is known when the data is loaded")
         return 0
     wanted = [config]
     if arguments.baseline and config.method != "dense":

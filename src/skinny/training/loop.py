@@ -72,7 +72,7 @@ def train(
                 evaluation = _epoch(parts, position, folder, watcher, checkpoint_seconds)
             if evaluation is None:  # killed after the last epoch and before the result
                 evaluation = _evaluate(parts)
-            result = outcome.conclude(parts, evaluation, folder)
+            result = outcome.conclude(parts, evaluation, folder, watcher.note)
         except OSError as error:
             raise SkinnyError(
                 f"cannot write to {folder.path}: {error.strerror or error}; what was saved is "

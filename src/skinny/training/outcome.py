@@ -1,7 +1,7 @@
 """What came out of a run: the record that stays when the training is over."""
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -10,19 +10,30 @@ from torch import Tensor
 import skinny
 from skinny.training.evaluation import Evaluation
 from skinny.training.folder import RunFolder
+from skinny.training.packed import pack_trained
 from skinny.training.session import Session
 
 _BINS = 60
 
 
-def conclude(parts: Session, evaluation: Evaluation, folder: RunFolder) -> dict[str, Any]:
-    """Write result.json, the last thing a run writes: with it the run counts as finished."""
+def conclude(
+    parts: Session, evaluation: Evaluation, folder: RunFolder, note: Callable[[str], None]
+) -> dict[str, Any]:
+    """Pack the network, then write result.json: with it the run counts as finished."""
     metrics = folder.metrics()
     weights = {
         name: {"size": weight.numel(), "kept": int(torch.count_nonzero(weight.detach()))}
         for name, weight in parts.iht.weights.items()
     }
     parameters = list(parts.model.parameters())
+    pack_trained(
+        parts.model,
+        folder.model_file,
+        config=parts.config,
+        dataset=parts.dataset,
+        weights=weights,
+        note=note,
+    )
     result = {
         "test_accuracy": evaluation.accuracy,
         "test_top5": evaluation.top5,
@@ -35,6 +46,10 @@ def conclude(parts: Session, evaluation: Evaluation, folder: RunFolder) -> dict[
         "parameters": sum(p.numel() for p in parameters),
         "nonzero": sum(int(torch.count_nonzero(p.detach())) for p in parameters),
         "weights": weights,
+        "bytes": {
+            "dense": sum(t.numel() * t.element_size() for t in parts.model.state_dict().values()),
+            "packed": folder.model_file.stat().st_size,
+        },
         "seconds": sum(record["seconds"] for record in metrics),
         "versions": {
             "skinny": skinny.__version__,

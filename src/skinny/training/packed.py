@@ -1,0 +1,56 @@
+"""A trained network as one packed file, with all that predicting with it needs."""
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from skinny import data
+from skinny.export import UnsupportedOperationError, pack
+from skinny.packing import Values
+from skinny.training.config import Config
+
+
+def pack_trained(
+    model: nn.Module,
+    path: str | os.PathLike[str],
+    *,
+    config: Config,
+    dataset: data.Dataset,
+    weights: Mapping[str, Any],
+    note: Callable[[str], None],
+    values: Values = "exact",
+    weights_only: bool = False,
+) -> None:
+    """Write `path`; what the file will not be able to do is said through `note`.
+
+    weights: size and kept weights per layer, for the file's record of where it came from.
+    """
+    preprocessing: dict[str, Any] | None = {
+        "mean": list(dataset.mean),
+        "std": list(dataset.std),
+        "resize": getattr(dataset.train, "resize", None),
+        "crop": getattr(dataset.train, "crop", None),
+    }
+    if config.whiten:
+        preprocessing = None
+        note("the run whitens its images, which a packed file does not do: give it whitened ones")
+    described: dict[str, Any] = {
+        "labels": dataset.classes,
+        "preprocessing": preprocessing,
+        "values": values,
+        "config_hash": config.hash,
+        "sparsity": {"method": config.method, "weights": dict(weights)},
+    }
+    example = torch.zeros(
+        1, dataset.channels, *dataset.image_size, device=next(model.parameters()).device
+    )
+    if not weights_only:
+        try:
+            pack(model, path, example=example, **described)
+            return
+        except UnsupportedOperationError as error:
+            note(f"packed without a graph, so it cannot be run from the file: {error}")
+    pack(model, path, weights_only=True, **described)
