@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from benchmarks.common import THREADS, describe_machine, interleave
-from skinny.packing import bitmask, entropy
+from skinny.packing import bitmask, codec, entropy
 from skinny.packing.container import content
 from skinny.packing.sizes import mask_bound
 
@@ -60,10 +60,19 @@ def contenders() -> dict[str, Pair]:
         coded, values, count = packed
         return bitmask.unpack(entropy.decode(coded, count, values.size), values, count)
 
+    def pack_tensor(array: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+        entry, parts = codec.encode("fc6", array, "F32")
+        return (*parts.values(), (entry, tuple(parts)))
+
+    def unpack_tensor(packed: tuple[Any, ...]) -> NDArray[Any]:
+        *arrays, (entry, roles) = packed
+        return codec.densify(codec.decode(entry, dict(zip(roles, arrays, strict=True))))
+
     count = SHAPE[0] * SHAPE[1]
     known: dict[str, Any] = {
         "skinny, bitmask": (pack, lambda packed: bitmask.unpack(*packed, count)),
-        "skinny, entropy": (pack_coded, unpack_coded),
+        "skinny, mask coded": (pack_coded, unpack_coded),
+        "skinny, values too": (pack_tensor, unpack_tensor),
         "scipy CSR": (sparse.csr_matrix, lambda matrix: matrix.toarray()),
         "gzip -6": (lambda a: gzip.compress(content(a), 6), gzip.decompress),
         "xz -6": (lambda a: lzma.compress(content(a)), lzma.decompress),

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from skinny import packing
-from skinny.packing import entropy
+from skinny.packing import entropy, symbols
 from skinny.packing.graph import LARGEST_SIDE, LARGEST_STEP, MOST_NODES, OPERATIONS
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "format.md").read_text(encoding="utf-8")
@@ -34,3 +34,4 @@ def test_the_limits_are_those_of_the_code():
     coded = section("Entropy-coded masks")
     assert f"{entropy.BLOCK:,} bytes" in coded
     assert entropy.LOW == 280 * 2**22
+    assert symbols.LOW == 2**31

@@ -1,5 +1,6 @@
 """Opening a packed file: memory-mapped, lazy, and checked."""
 
+import math
 import mmap
 import os
 import stat
@@ -80,6 +81,13 @@ class PackedFile:
     def entry(self, name: str) -> Entry:
         """Shape, type, form and error of a tensor, without reading it."""
         return self._manifest.tensors[self._stored(name)]
+
+    def kept(self, name: str) -> int:
+        """How many values of a tensor are stored, without reading them: all, if it is dense."""
+        entry = self.entry(name)
+        if entry.kept is not None:
+            return entry.kept
+        return math.prod(self.stored_parts(name)["values"].shape)
 
     def stored_parts(self, name: str) -> dict[str, Part]:
         """The stored parts of a tensor by role, without reading them."""
