@@ -20,12 +20,14 @@ ALLOWED = {
     "skinny.data": {"data"},
     "skinny.packing": {"packing"},
     "skinny.export.model": {"export", "packing"},
+    "skinny.export.onnx": {"export", "packing"},
     "skinny.training": {"training", "iht", "models", "data", "export", "packing"},
 }
 HELPERS = {"errors", "files", "native", "_native"}
 WITHOUT_TORCH = (
     "skinny",
     "skinny.packing",
+    "skinny.export.onnx",
     "skinny.cli.main",
     "skinny.cli.data",
     "skinny.cli.pack",

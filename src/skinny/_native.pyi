@@ -22,6 +22,23 @@ def entropy_encode(
     word_counts: NDArray[Any],
     threads: int,
 ) -> bytes: ...
+def symbols_split(values: Bytes, width: int, symbols: Bytes, rest: Bytes, threads: int) -> None: ...
+def symbols_join(symbols: Bytes, rest: Bytes, width: int, values: Bytes, threads: int) -> None: ...
+def symbols_encode(
+    bytes: Bytes,
+    frequencies: NDArray[Any],
+    states: NDArray[Any],
+    word_counts: NDArray[Any],
+    threads: int,
+) -> bytes: ...
+def symbols_decode(
+    words: NDArray[Any],
+    states: NDArray[Any],
+    word_counts: NDArray[Any],
+    frequencies: NDArray[Any],
+    bytes: Bytes,
+    threads: int,
+) -> bool: ...
 def entropy_decode(
     words: NDArray[Any],
     states: NDArray[Any],
