@@ -6,5 +6,6 @@
 namespace skinny {
 
 void bind_bitmask(nanobind::module_& m);
+void bind_runtime(nanobind::module_& m);
 
 }  // namespace skinny

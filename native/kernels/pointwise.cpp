@@ -1,0 +1,230 @@
+#include "runtime/pointwise.h"
+
+#include <math.h>
+
+#include "vector.h"
+
+namespace skinny::SKINNY_SET {
+namespace {
+
+inline IVec bits_of(Vec v) { return reinterpret_cast<IVec>(v); }
+inline Vec magnitude(Vec v) { return reinterpret_cast<Vec>(bits_of(v) & 0x7fffffff); }
+
+// e^x to about two units in the last place: e^x = 2^n e^r, |r| <= log(2) / 2, Cephes' polynomial.
+inline Vec exponential(Vec x) {
+  x = at_most(at_least(x, splat(-87.3f)), splat(88.3f));
+  constexpr float magic = 12582912.f;  // 1.5 * 2^23: adding it rounds to an integer
+  Vec shifted = x * 1.44269504f + magic;
+  IVec n = bits_of(shifted) - 0x4b400000;
+  Vec whole = shifted - magic;
+  Vec r = x - whole * 0.693359375f + whole * 2.12194440e-4f;
+  Vec p = r * 1.9875691500e-4f + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * r * r + r + 1.f;
+  return p * reinterpret_cast<Vec>((n + 127) << 23);
+}
+
+inline Vec sigmoid(Vec x) { return 1.f / (1.f + exponential(-x)); }
+
+inline Vec tangent(Vec x) {
+  Vec s = x * x, e = exponential(-2.f * magnitude(x));
+  Vec far = (1.f - e) / (1.f + e);
+  Vec near = x * (1.f + s * (-1.f / 3 + s * (2.f / 15 + s * (-17.f / 315))));
+  return magnitude(x) < 0.1f ? near : (x < 0.f ? -far : far);
+}
+
+// e^x - 1 without cancellation near zero.
+inline Vec exponential_less_one(Vec x) {
+  Vec near = x * (1.f + x * (1.f / 2 + x * (1.f / 6 + x * (1.f / 24 + x * (1.f / 120)))));
+  return magnitude(x) < 0.1f ? near : exponential(x) - 1.f;
+}
+
+// erf has no short vector form of full accuracy; libm's is good and the layer is rare.
+inline Vec gelu(Vec x) {
+  for (int i = 0; i < V; ++i) x[i] = 0.5f * x[i] * (1.f + erff(x[i] * 0.70710678f));
+  return x;
+}
+
+template <class F>
+inline void each(const float* from, float* to, size_t count, F f) {
+  size_t i = 0;
+  for (; i + V <= count; i += V) store(to + i, f(load(from + i)));
+  if (i < count) {
+    float rest[V] = {};
+    memcpy(rest, from + i, (count - i) * sizeof(float));
+    store(rest, f(load(rest)));
+    memcpy(to + i, rest, (count - i) * sizeof(float));
+  }
+}
+
+void activate(Activation kind, float a, float b, const float* from, float* to, size_t count) {
+  switch (kind) {
+    case Activation::none:
+      if (from != to) memcpy(to, from, count * sizeof(float));
+      break;
+    case Activation::clamp:
+      each(from, to, count, [=](Vec x) { return at_most(at_least(x, splat(a)), splat(b)); });
+      break;
+    case Activation::leaky_relu:
+      each(from, to, count, [=](Vec x) { return x < 0.f ? x * a : x; });
+      break;
+    case Activation::elu:
+      each(from, to, count, [=](Vec x) { return x < 0.f ? a * exponential_less_one(x) : x; });
+      break;
+    case Activation::sigmoid:
+      each(from, to, count, [](Vec x) { return sigmoid(x); });
+      break;
+    case Activation::tanh:
+      each(from, to, count, [](Vec x) { return tangent(x); });
+      break;
+    case Activation::silu:
+      each(from, to, count, [](Vec x) { return x * sigmoid(x); });
+      break;
+    case Activation::gelu:
+      each(from, to, count, [](Vec x) { return gelu(x); });
+      break;
+    case Activation::gelu_tanh:
+      each(from, to, count, [](Vec x) {
+        return 0.5f * x * (1.f + tangent(0.79788456f * (x + 0.044715f * x * x * x)));
+      });
+      break;
+    case Activation::hardswish:
+      each(from, to, count, [](Vec x) {
+        return x * at_most(at_least(x + 3.f, Vec{}), splat(6.f)) * (1.f / 6);
+      });
+      break;
+    case Activation::hardsigmoid:
+      each(from, to, count,
+           [](Vec x) { return at_most(at_least(x + 3.f, Vec{}), splat(6.f)) * (1.f / 6); });
+      break;
+  }
+}
+
+void add(const float* a, const float* b, float* to, size_t count) {
+  size_t i = 0;
+  for (; i + V <= count; i += V) store(to + i, load(a + i) + load(b + i));
+  for (; i < count; ++i) to[i] = a[i] + b[i];
+}
+
+void scale(const float* from, float* to, size_t count, float factor, float shift) {
+  each(from, to, count, [=](Vec x) { return x * factor + shift; });
+}
+
+inline Vec root(Vec v) {
+  for (int i = 0; i < V; ++i) v[i] = __builtin_sqrtf(v[i]);
+  return v;
+}
+
+// base^-beta; 3/4, AlexNet's exponent, without a logarithm.
+inline Vec inverse_power(Vec base, float beta) {
+  if (beta == 0.75f) {
+    Vec half = root(base);
+    return 1.f / (half * root(half));
+  }
+  for (int i = 0; i < V; ++i) base[i] = powf(base[i], -beta);
+  return base;
+}
+
+void lrn(const float* from, float* to, size_t count, size_t channels, size_t plane, int size,
+         float alpha, float beta, float k) {
+  // PyTorch's window: size / 2 channels before, (size - 1) / 2 after.
+  size_t before = static_cast<size_t>(size) / 2, after = static_cast<size_t>(size - 1) / 2;
+  for (size_t at = 0; at < count; at += V) {
+    size_t lanes = count - at < static_cast<size_t>(V) ? count - at : static_cast<size_t>(V);
+    auto get = [&](size_t channel) {
+      Vec v{};
+      memcpy(&v, from + channel * plane + at, lanes * sizeof(float));
+      return v;
+    };
+    for (size_t c = 0; c < channels; ++c) {
+      size_t first = c < before ? 0 : c - before;
+      size_t last = c + after < channels ? c + after : channels - 1;
+      Vec squares{};
+      for (size_t i = first; i <= last; ++i) {
+        Vec v = get(i);
+        squares += v * v;
+      }
+      Vec result = get(c) * inverse_power(squares * (alpha / static_cast<float>(size)) + k, beta);
+      memcpy(to + c * plane + at, &result, lanes * sizeof(float));
+    }
+  }
+}
+
+void softmax(const float* from, float* to, size_t axis, size_t inner, bool log) {
+  for (size_t at = 0; at < inner; at += V) {
+    size_t lanes = inner - at < static_cast<size_t>(V) ? inner - at : static_cast<size_t>(V);
+    auto get = [&](size_t i) {
+      Vec v{};
+      memcpy(&v, from + i * inner + at, lanes * sizeof(float));
+      return v;
+    };
+    Vec top = get(0), sum{};
+    for (size_t i = 1; i < axis; ++i) top = at_least(top, get(i));
+    for (size_t i = 0; i < axis; ++i) sum += exponential(get(i) - top);
+    if (log)
+      for (int i = 0; i < V; ++i) sum[i] = logf(sum[i]);
+    for (size_t i = 0; i < axis; ++i) {
+      Vec x = get(i) - top;
+      x = log ? x - sum : exponential(x) / sum;
+      memcpy(to + i * inner + at, &x, lanes * sizeof(float));
+    }
+  }
+}
+
+// Images interleaved: every input is whole vectors.
+template <bool Max>
+void pool_images(const float* row, size_t row_stride, size_t rows, float row_scale,
+                 const Windows& windows, size_t n, float* to) {
+  for (int32_t x = 0; x < windows.count; ++x)
+    for (size_t i = 0; i < n; i += V) {
+      Vec result = Max ? splat(-INFINITY) : Vec{};
+      for (size_t r = 0; r < rows; ++r)
+        for (int32_t at = windows.begin[x]; at < windows.end[x]; at += windows.step) {
+          Vec v = load(row + r * row_stride + static_cast<size_t>(at) * n + i);
+          result = Max ? at_least(result, v) : result + v;
+        }
+      if (!Max) result *= row_scale * windows.scale[x];
+      store(to + static_cast<size_t>(x) * n + i, result);
+    }
+}
+
+// One image: reduce the rows with vectors along them, then the columns one by one.
+template <bool Max>
+void pool_columns(const float* row, size_t row_stride, size_t rows, float row_scale,
+                  const Windows& windows, size_t width, float* column, float* to) {
+  memcpy(column, row, width * sizeof(float));
+  for (size_t r = 1; r < rows; ++r) {
+    row += row_stride;
+    size_t x = 0;
+    for (; x + V <= width; x += V) {
+      Vec a = load(column + x), b = load(row + x);
+      store(column + x, Max ? at_least(a, b) : a + b);
+    }
+    for (; x < width; ++x)
+      column[x] = !Max ? column[x] + row[x] : column[x] < row[x] ? row[x] : column[x];
+  }
+  for (int32_t x = 0; x < windows.count; ++x) {
+    float result = Max ? -INFINITY : 0.f;
+    for (int32_t at = windows.begin[x]; at < windows.end[x]; at += windows.step)
+      result = !Max ? result + column[at] : result < column[at] ? column[at] : result;
+    to[x] = Max ? result : result * (row_scale * windows.scale[x]);
+  }
+}
+
+void pool(bool max, const float* row, size_t row_stride, size_t rows, float row_scale,
+          const Windows& windows, size_t width, size_t n, float* column, float* to) {
+  if (n % V == 0)
+    (max ? pool_images<true> : pool_images<false>)(row, row_stride, rows, row_scale, windows, n, to);
+  else
+    (max ? pool_columns<true> : pool_columns<false>)(row, row_stride, rows, row_scale, windows,
+                                                     width, column, to);
+}
+
+}  // namespace
+
+const PointwiseKernels pointwise{activate, add, scale, lrn, softmax, pool};
+
+}  // namespace skinny::SKINNY_SET
