@@ -7,8 +7,9 @@
 namespace skinny {
 
 void in_parallel(size_t parts, const std::function<void(size_t)>& part) {
+  if (parts == 0) return;
   std::vector<std::thread> helpers;
-  if (parts > 1) helpers.reserve(parts - 1);
+  helpers.reserve(parts - 1);
   size_t started = 1;
   try {
     for (; started < parts; ++started) helpers.emplace_back(part, started);

@@ -9,9 +9,14 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-# public name -> where it lives; None for a module that is itself the name
-_HOME: dict[str, str | None] = {
-    "SkinnyError": "skinny.errors",
+# public name -> where it lives: "module:attribute", or "module" where the module is the name
+_HOME = {
+    "IHT": "skinny.iht.controller:IHT",
+    "SkinnyError": "skinny.errors:SkinnyError",
+    "ght": "skinny.iht.ght:ght",
+    "hard_threshold": "skinny.iht.threshold:hard_threshold",
+    "random_threshold": "skinny.iht.threshold:random_threshold",
+    "timeline": "skinny.iht.timeline",
 }
 
 __all__ = ["__version__", *sorted(_HOME)]
@@ -20,12 +25,10 @@ __all__ = ["__version__", *sorted(_HOME)]
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'skinny' has no attribute {name!r}")
-    home = _HOME[name]
-    value = (
-        importlib.import_module(f"skinny.{name}")
-        if home is None
-        else getattr(importlib.import_module(home), name)
-    )
+    module, _, attribute = _HOME[name].partition(":")
+    value: Any = importlib.import_module(module)
+    if attribute:
+        value = getattr(value, attribute)
     globals()[name] = value
     return value
 

@@ -1,0 +1,256 @@
+#include "entropy.h"
+
+#include <nanobind/ndarray.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include "bind.h"
+#include "threads.h"
+
+namespace nb = nanobind;
+
+namespace skinny::entropy {
+namespace {
+
+template <class T>
+using Array = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
+
+void require(bool holds, const char* otherwise) {
+  if (!holds) throw std::invalid_argument(otherwise);
+}
+
+size_t block_count(size_t bytes) { return (bytes + block_bytes - 1) / block_bytes; }
+
+// Bytes ordered by their ones, then by value: byte[first[k] + rank]; and the rank of each byte.
+struct Ranks {
+  std::array<uint8_t, 256> byte{}, rank{}, ones{};
+  std::array<uint32_t, counts> first{};
+  Ranks() {
+    uint32_t at = 0;
+    for (uint32_t k = 0; k < counts; ++k) {
+      first[k] = at;
+      for (uint32_t b = 0; b < 256; ++b) {
+        if (static_cast<uint32_t>(__builtin_popcount(b)) != k) continue;
+        ones[b] = static_cast<uint8_t>(k);
+        rank[b] = static_cast<uint8_t>(at - first[k]);
+        byte[at++] = static_cast<uint8_t>(b);
+      }
+    }
+  }
+};
+const Ranks ranks;
+
+std::vector<Table> tables(const Array<const uint32_t>& frequencies) {
+  require(frequencies.ndim() == 2 && frequencies.shape(1) == counts &&
+              frequencies.shape(0) >= 1 && frequencies.shape(0) <= max_classes,
+          "frequencies must be [1 to 9 classes][9]");
+  std::vector<Table> all(frequencies.shape(0));
+  for (size_t c = 0; c < all.size(); ++c) {
+    uint64_t sum = 0;
+    for (size_t k = 0; k < counts; ++k) {
+      all[c].frequency[k] = frequencies.data()[c * counts + k];
+      all[c].first[k] = static_cast<uint32_t>(sum);
+      sum += all[c].frequency[k];
+    }
+    require(sum == slots, "the frequencies of a class must sum to 16384");
+  }
+  return all;
+}
+
+// Runs job(block) for every block on `threads` threads, `together` neighbours at a time.
+template <class Job>
+void for_blocks(size_t blocks, size_t together, size_t threads, Job job) {
+  size_t groups = (blocks + together - 1) / together;
+  std::atomic<size_t> next{0};
+  in_parallel(std::clamp<size_t>(groups, 1, std::max<size_t>(threads, 1)), [&](size_t) {
+    for (size_t group; (group = next++) < groups;)
+      job(group * together, std::min(blocks, (group + 1) * together));
+  });
+}
+
+// How often a byte with k ones follows in each class: counts[9][9].
+void histogram(Array<const uint8_t> mask, Array<uint64_t> out, size_t threads) {
+  require(out.size() == max_classes * counts, "out must be [9][9]");
+  nb::gil_scoped_release release;
+  std::array<std::atomic<uint64_t>, max_classes * counts> total{};
+  for_blocks(block_count(mask.size()), 1, threads, [&](size_t block, size_t) {
+    std::array<uint64_t, max_classes * counts> own{};
+    const uint8_t* byte = mask.data() + block * block_bytes;
+    const uint8_t* end = std::min(byte + block_bytes, mask.data() + mask.size());
+    for (Recent recent; byte < end; ++byte) {
+      uint32_t k = ranks.ones[*byte];
+      ++own[recent.of(max_classes) * counts + k];
+      recent.saw(k);
+    }
+    for (size_t i = 0; i < own.size(); ++i) total[i] += own[i];
+  });
+  for (size_t i = 0; i < total.size(); ++i) out.data()[i] = total[i];
+}
+
+// Codes one block backwards; returns its words in the order the decoder reads them.
+std::vector<uint32_t> encode_block(const uint8_t* bytes, size_t count,
+                                   const std::vector<Table>& model, uint64_t& state) {
+  std::vector<uint8_t> classes(count);
+  Recent recent;
+  for (size_t i = 0; i < count; ++i) {
+    classes[i] = static_cast<uint8_t>(recent.of(model.size()));
+    recent.saw(ranks.ones[bytes[i]]);
+  }
+  std::vector<uint32_t> words;
+  uint64_t x = low;
+  for (size_t i = count; i-- > 0;) {
+    uint32_t k = ranks.ones[bytes[i]];
+    const Table& table = model[classes[i]];
+    uint64_t f = table.frequency[k], n = patterns[k];
+    if (x >= (f * (low / slots / n)) << 32) {
+      words.push_back(static_cast<uint32_t>(x));
+      x >>= 32;
+    }
+    x = x * n + ranks.rank[bytes[i]];
+    x = ((x / f) << slot_bits) + x % f + table.first[k];
+  }
+  state = x;
+  std::reverse(words.begin(), words.end());
+  return words;
+}
+
+// Fills states and word_counts, one per block; returns the words of all blocks as bytes.
+nb::bytes encode(Array<const uint8_t> mask, Array<const uint32_t> frequencies,
+                 Array<uint64_t> states, Array<uint16_t> word_counts, size_t threads) {
+  size_t blocks = block_count(mask.size());
+  require(states.size() == blocks && word_counts.size() == blocks, "one state and count per block");
+  auto model = tables(frequencies);
+  std::vector<std::vector<uint32_t>> words(blocks);
+  std::string all;
+  {
+    nb::gil_scoped_release release;
+    std::atomic<bool> impossible{false};
+    for_blocks(blocks, 1, threads, [&](size_t block, size_t) {
+      const uint8_t* bytes = mask.data() + block * block_bytes;
+      size_t count = std::min(block_bytes, mask.size() - block * block_bytes);
+      Recent recent;
+      for (size_t i = 0; i < count; ++i) {
+        if (model[recent.of(model.size())].frequency[ranks.ones[bytes[i]]] == 0) {
+          impossible = true;
+          return;
+        }
+        recent.saw(ranks.ones[bytes[i]]);
+      }
+      words[block] = encode_block(bytes, count, model, states.data()[block]);
+      word_counts.data()[block] = static_cast<uint16_t>(words[block].size());
+    });
+    require(!impossible, "the frequencies leave no room for a byte of the mask");
+    for (const auto& block : words)
+      all.append(reinterpret_cast<const char*>(block.data()), block.size() * sizeof(uint32_t));
+  }
+  return nb::bytes(all.data(), all.size());
+}
+
+// The decoder's tables, one class after another.
+struct Decoder {
+  size_t classes;
+  std::vector<uint8_t> ones_at;  // [class][slot]: the k whose range holds the slot
+  std::vector<Table> model;
+  std::array<uint64_t, counts> magic{};  // x / C(8, k) = high(2 x * magic) >> shift
+  std::array<uint32_t, counts> shift{};
+
+  explicit Decoder(std::vector<Table> from) : classes(from.size()), model(std::move(from)) {
+    ones_at.resize(classes * slots);
+    for (size_t c = 0; c < classes; ++c)
+      for (size_t k = 0; k < counts; ++k)
+        std::fill_n(ones_at.begin() + static_cast<ptrdiff_t>(c * slots + model[c].first[k]),
+                    model[c].frequency[k], static_cast<uint8_t>(k));
+    for (size_t k = 0; k < counts; ++k) {
+      while ((uint64_t(1) << shift[k]) < patterns[k]) ++shift[k];
+      unsigned __int128 power = static_cast<unsigned __int128>(1) << (63 + shift[k]);
+      magic[k] = static_cast<uint64_t>((power + patterns[k] - 1) / patterns[k]);
+    }
+  }
+};
+
+struct Lane {
+  uint64_t state;
+  const uint32_t* word;
+  const uint32_t* words_end;
+  uint8_t* out;
+  uint8_t* end;
+  Recent recent;
+  bool short_of_words = false;
+
+  inline void step(const Decoder& decoder) {
+    size_t c = recent.of(decoder.classes);
+    uint32_t slot = static_cast<uint32_t>(state) & (slots - 1);
+    size_t k = decoder.ones_at[c * slots + slot];
+    const Table& table = decoder.model[c];
+    uint64_t x = table.frequency[k] * (state >> slot_bits) + slot - table.first[k];
+    unsigned __int128 product = static_cast<unsigned __int128>(x << 1) * decoder.magic[k];
+    uint64_t quotient = static_cast<uint64_t>(product >> 64) >> decoder.shift[k];
+    *out++ = ranks.byte[ranks.first[k] + (x - quotient * patterns[k])];
+    if (quotient < low) {
+      uint32_t next = 0;
+      if (word < words_end)
+        std::memcpy(&next, word++, sizeof next);
+      else
+        short_of_words = true;
+      quotient = quotient << 32 | next;
+    }
+    state = quotient;
+    recent.saw(static_cast<uint32_t>(k));
+  }
+  bool clean() const { return !short_of_words && word == words_end && state == low; }
+};
+
+// Decodes all blocks into mask; false if a block's words run out, are left over, or do not lead
+// back to the state encoding began with.
+bool decode(Array<const uint32_t> words, Array<const uint64_t> states,
+            Array<const uint16_t> word_counts, Array<const uint32_t> frequencies,
+            Array<uint8_t> mask, size_t threads) {
+  size_t blocks = block_count(mask.size());
+  require(states.size() == blocks && word_counts.size() == blocks, "one state and count per block");
+  std::vector<size_t> first(blocks + 1, 0);
+  for (size_t i = 0; i < blocks; ++i) {
+    first[i + 1] = first[i] + word_counts.data()[i];
+    require(states.data()[i] >= low && states.data()[i] < low << 32, "a state is out of range");
+  }
+  require(first.back() == words.size(), "the counts must add up to the words");
+  Decoder decoder(tables(frequencies));
+  nb::gil_scoped_release release;
+  constexpr size_t together = 4;  // lanes hide each other's latency
+  std::atomic<bool> clean{true};
+  for_blocks(blocks, together, threads, [&](size_t begin, size_t end) {
+    std::array<Lane, together> lanes;
+    size_t used = end - begin, common = block_bytes;
+    for (size_t i = 0; i < used; ++i) {
+      size_t b = begin + i, bytes = std::min(block_bytes, mask.size() - b * block_bytes);
+      uint8_t* out = mask.data() + b * block_bytes;
+      lanes[i] = {states.data()[b], words.data() + first[b], words.data() + first[b + 1],
+                  out,              out + bytes,             {}};
+      common = std::min(common, bytes);
+    }
+    if (used == together)
+      for (size_t i = 0; i < common; ++i)
+        for (Lane& lane : lanes) lane.step(decoder);
+    for (size_t i = 0; i < used; ++i) {
+      while (lanes[i].out < lanes[i].end) lanes[i].step(decoder);
+      if (!lanes[i].clean()) clean = false;
+    }
+  });
+  return clean;
+}
+
+}  // namespace
+}  // namespace skinny::entropy
+
+void skinny::bind_entropy(nb::module_& m) {
+  using namespace skinny::entropy;
+  m.def("entropy_histogram", &histogram, nb::arg("mask"), nb::arg("out"), nb::arg("threads"));
+  m.def("entropy_encode", &encode, nb::arg("mask"), nb::arg("frequencies"), nb::arg("states"),
+        nb::arg("word_counts"), nb::arg("threads"));
+  m.def("entropy_decode", &decode, nb::arg("words"), nb::arg("states"), nb::arg("word_counts"),
+        nb::arg("frequencies"), nb::arg("mask"), nb::arg("threads"));
+}

@@ -1,0 +1,81 @@
+"""The `skinny` command: finds the subcommand, runs it, and turns errors into one clear line.
+
+Exit codes: 0 done, 1 failed, 2 bad usage, 130 interrupted. A traceback appears only with --debug.
+"""
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from skinny import __version__
+from skinny.errors import SkinnyError
+
+# command -> one line about it; each lives in the module of the same name
+_COMMANDS = {
+    "train": "train a network by iterative hard thresholding",
+    "eval": "test a trained network again",
+    "data": "list, verify and fetch data sets",
+    "demo": "see the whole method at work on a small data set",
+}
+_NEEDS_TRAIN = "this command needs PyTorch: pip install 'skinny-nn[train]'"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    argv = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in argv
+    argv = [argument for argument in argv if argument != "--debug"]
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        print(_overview())
+        return 0
+    if argv[0] == "--version":
+        print(f"skinny {__version__}")
+        return 0
+    if argv[0] not in _COMMANDS:
+        return _fail(f"there is no command {argv[0]!r}; there are {', '.join(_COMMANDS)}", 2)
+    try:
+        command = importlib.import_module(f"skinny.cli.{argv[0]}")
+        code: int = command.main(argv[1:])
+        sys.stdout.flush()
+        return code
+    except SkinnyError as error:
+        if debug:
+            raise
+        return _fail(str(error), 1)
+    except KeyboardInterrupt:
+        if debug:
+            raise
+        return _fail("interrupted; run the same command again to go on", 130)
+    except BrokenPipeError:  # whoever read our output has had enough, e.g. `skinny data | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except ModuleNotFoundError as error:
+        if debug or error.name is None or error.name.startswith("skinny"):
+            raise
+        return _fail(f"{_NEEDS_TRAIN} (there is no module {error.name!r})", 1)
+
+
+def _overview() -> str:
+    width = max(map(len, _COMMANDS))
+    lines = [f"  {name.ljust(width)}  {about}" for name, about in _COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: skinny COMMAND [OPTIONS]",
+            "",
+            "Trains skinny deep neural networks: a fraction of the weights, and as good.",
+            "",
+            *lines,
+            "",
+            "`skinny COMMAND --help` explains each, with an example. --debug shows tracebacks.",
+        ]
+    )
+
+
+def _fail(message: str, code: int) -> int:
+    sys.stdout.flush()
+    print(f"skinny: {' '.join(message.split())}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+"""`skinny train`: a training run from a recipe and the flags that change it."""
+
+import dataclasses
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import tyro
+from rich.console import Console
+
+from skinny.cli import progress, summary
+from skinny.errors import SkinnyError
+from skinny.training import Config, RunFolder, figures, recipes, train
+from skinny.training import config as configs
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train a network by iterative hard thresholding, or by a baseline method.
+
+    Running the same command again goes on where it stopped, or says that it is done.
+
+    Example: skinny train cifar10-quick --sparsity 0.95 --seed 1 --baseline
+    """
+
+    config: tyro.conf.OmitArgPrefixes[Config]
+    runs: Path = Path("runs")
+    """Where run folders are kept."""
+    baseline: bool = False
+    """Train the same network dense as well, with the same budget, and compare."""
+    data_dir: Path | None = None
+    """Where the data lies; else $SKINNY_DATA and the user's cache are searched."""
+    device: str = "auto"
+    """cpu, cuda, cuda:1, mps; auto takes the best there is."""
+    threads: int | None = None
+    """CPU threads; else PyTorch decides."""
+    plan: bool = False
+    """Print the config and the timeline, and train nothing."""
+    quiet: bool = False
+    """No progress and no summary, only errors."""
+    json: bool = False
+    """One JSON object per epoch and one for the outcome, for scripts."""
+
+
+def main(argv: list[str]) -> int:
+    name = argv.pop(0) if argv and not argv[0].startswith("-") else "demo"
+    described = "\n".join(f"  {recipe}: {recipes.describe(recipe)}" for recipe in recipes.names())
+    arguments = tyro.cli(
+        Train,
+        args=argv,
+        default=Train(recipes.recipe(name)),
+        prog=f"skinny train {name}",
+        description=f"{Train.__doc__}\n\nskinny train [RECIPE] [OPTIONS]; recipes:\n{described}",
+        config=(tyro.conf.FlagCreatePairsOff,),
+    )
+    return run(arguments)
+
+
+def run(arguments: Train) -> int:
+    config = configs.check(arguments.config)
+    if arguments.threads is not None:
+        if arguments.threads < 1:
+            raise SkinnyError(f"threads is {arguments.threads}; it must be at least 1")
+        torch.set_num_threads(arguments.threads)
+    if arguments.plan:
+        print(configs.to_json(config))
+        print(configs.timeline(config, steps_per_epoch=1))
+        return 0
+    wanted = [config]
+    if arguments.baseline and config.method != "dense":
+        wanted.insert(0, dataclasses.replace(config, method="dense"))
+    folders = [_run_one(one, arguments) for one in wanted]
+    if not arguments.quiet and not arguments.json:
+        summary.show(folders, Console())
+    return 0
+
+
+def _run_one(config: Config, arguments: Train) -> RunFolder:
+    folder = RunFolder(arguments.runs / config.run_name)
+    observer = progress.choose(quiet=arguments.quiet, as_json=arguments.json)
+    result = train(
+        config,
+        folder,
+        observer=observer,
+        device=arguments.device,
+        data_dir=None if arguments.data_dir is None else str(arguments.data_dir),
+    )
+    figures.draw(folder)
+    if arguments.json:
+        print(json.dumps({"run": str(folder.path), "result": result}), file=sys.stdout, flush=True)
+    return folder

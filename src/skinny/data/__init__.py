@@ -1,0 +1,36 @@
+"""Data sets, and batches of them that are a pure function of (seed, epoch).
+
+dataset = load("cifar10")
+for images, labels in training_batches(dataset, batch_size=128, seed=0).epoch(0):
+    ...
+"""
+
+from skinny.data.augment import Augment
+from skinny.data.batches import Batches, MemoryBatches
+from skinny.data.errors import CorruptImageWarning, DataError
+from skinny.data.folder_batches import FolderBatches
+from skinny.data.loading import NAMES, load
+from skinny.data.parts import fit_preprocessing, test_batches, training_batches
+from skinny.data.preprocessing import Normalization, Preprocessing
+from skinny.data.sets import Dataset, FolderSet, ImageSet
+from skinny.data.whitening import Whitening
+
+__all__ = [
+    "NAMES",
+    "Augment",
+    "Batches",
+    "CorruptImageWarning",
+    "DataError",
+    "Dataset",
+    "FolderBatches",
+    "FolderSet",
+    "ImageSet",
+    "MemoryBatches",
+    "Normalization",
+    "Preprocessing",
+    "Whitening",
+    "fit_preprocessing",
+    "load",
+    "test_batches",
+    "training_batches",
+]

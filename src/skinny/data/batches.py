@@ -1,0 +1,110 @@
+"""Batches of an epoch as a pure function of (seed, epoch): there is no state to save.
+
+A run that was killed in the middle of an epoch asks for the rest of it by number and gets the same
+batches, to the bit, as if it had gone on.
+"""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from skinny.data.augment import Augment, augment_batch, check_augment
+from skinny.data.errors import DataError
+from skinny.data.preprocessing import Preprocessing
+from skinny.data.sets import ImageSet
+
+_ORDER, _AUGMENT = 0, 1  # what a random stream is for
+
+
+class Batches(Protocol):
+    """What a training or evaluation loop needs of a data set.
+
+    images: how many images one epoch shows.
+    """
+
+    images: int
+
+    def __len__(self) -> int:
+        """Steps per epoch."""
+        ...
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
+        """Batches number `start` and later of this epoch: float32 [n, c, h, w] and int64 [n]."""
+        ...
+
+
+class Plan:
+    """Which images, in which order, make the batches of each epoch."""
+
+    def __init__(
+        self, count: int, *, batch_size: int, seed: int, shuffle: bool, drop_last: bool
+    ) -> None:
+        if batch_size < 1:
+            raise DataError(f"the batch size is {batch_size}; it must be at least 1")
+        if drop_last and count < batch_size:
+            raise DataError(f"{count} images do not fill one batch of {batch_size}")
+        if seed < 0:
+            raise DataError(f"the seed is {seed}; it must not be negative")
+        self.count, self.batch_size, self.seed, self.shuffle = count, batch_size, seed, shuffle
+        self.steps = count // batch_size if drop_last else -(-count // batch_size)
+        self.images = min(count, self.steps * batch_size)
+
+    def batches(self, epoch: int, start: int) -> Iterator[tuple[int, Tensor]]:
+        """(number, indices int64) of each batch from `start` on."""
+        if not 0 <= start <= self.steps:
+            raise DataError(f"an epoch has {self.steps} batches, so it cannot begin at {start}")
+        if self.shuffle:
+            order = torch.randperm(self.count, generator=generator(self.seed, epoch, _ORDER))
+        else:
+            order = torch.arange(self.count)
+        for number in range(start, self.steps):
+            yield number, order[number * self.batch_size : (number + 1) * self.batch_size]
+
+
+class MemoryBatches:
+    """Batches of images that lie on the training device as one uint8 tensor."""
+
+    def __init__(
+        self,
+        part: ImageSet,
+        *,
+        batch_size: int,
+        preprocessing: Preprocessing,
+        seed: int = 0,
+        augment: Augment = "none",
+        shuffle: bool = False,
+        drop_last: bool = False,
+        device: str | torch.device = "cpu",
+        channels_last: bool = False,
+    ) -> None:
+        check_augment(augment)
+        self._plan = Plan(
+            len(part), batch_size=batch_size, seed=seed, shuffle=shuffle, drop_last=drop_last
+        )
+        self._device = torch.device(device)
+        self._images = part.images.to(self._device)
+        self._labels = part.labels.to(self._device)
+        self._preprocessing = preprocessing.to(self._device)
+        self._augment: Augment = augment
+        self._format = torch.channels_last if channels_last else torch.contiguous_format
+        self.images = self._plan.images
+
+    def __len__(self) -> int:
+        return self._plan.steps
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
+        for number, indices in self._plan.batches(epoch, start):
+            at = indices.to(self._device, non_blocking=True)
+            images = self._preprocessing(self._images[at])
+            if self._augment != "none":
+                stream = generator(self._plan.seed, epoch, _AUGMENT, number)
+                images = augment_batch(images, self._augment, stream)
+            yield images.contiguous(memory_format=self._format), self._labels[at]
+
+
+def generator(*key: int) -> Generator:
+    """A CPU generator seeded by numbers, such that neighbouring keys give unrelated streams."""
+    return Generator().manual_seed(int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0]))

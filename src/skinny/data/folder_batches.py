@@ -1,0 +1,168 @@
+"""Batches of images that are decoded by worker processes as they are needed.
+
+Every random choice about an image comes from (seed, epoch, index of the image), so an epoch is the
+same whatever the number of workers and wherever it begins.
+"""
+
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from skinny.data.augment import Augment, check_augment
+from skinny.data.batches import Plan
+from skinny.data.decode import decode
+from skinny.data.errors import CorruptImageWarning, DataError
+from skinny.data.preprocessing import Preprocessing
+from skinny.data.sets import FolderSet
+
+_MAX_SUBSTITUTES = 16
+_MAX_WORKERS = 8
+
+
+class _Failure(NamedTuple):
+    path: Path
+    reason: str
+    substitute: Path | None  # None: none was found
+
+
+_Sample = tuple[Tensor, int, _Failure | None]
+
+
+class FolderBatches:
+    """Batches of a `FolderSet`: uint8 from the workers, normalised on the device.
+
+    augment: `none` cuts at the centre; `flip` also mirrors; `flip-crop` cuts at random and mirrors.
+    workers: processes that decode; 0 decodes in this one, None takes one a core, at most eight.
+
+    An image that cannot be decoded is replaced by the next one of its class in the order of the
+    files (the first follows the last), with a `CorruptImageWarning` that names both, once a file.
+    If sixteen in a row cannot be decoded, or the class has no other, the folder is at fault and a
+    `DataError` says so.
+    """
+
+    def __init__(
+        self,
+        part: FolderSet,
+        *,
+        batch_size: int,
+        preprocessing: Preprocessing,
+        seed: int = 0,
+        augment: Augment = "none",
+        shuffle: bool = False,
+        drop_last: bool = False,
+        device: str | torch.device = "cpu",
+        channels_last: bool = False,
+        workers: int | None = None,
+    ) -> None:
+        check_augment(augment)
+        self._plan = Plan(
+            len(part), batch_size=batch_size, seed=seed, shuffle=shuffle, drop_last=drop_last
+        )
+        self._images = _Images(part, seed, augment)
+        self._device = torch.device(device)
+        self._preprocessing = preprocessing.to(self._device)
+        self._format = torch.channels_last if channels_last else torch.contiguous_format
+        self._workers = _default_workers() if workers is None else workers
+        self._named: set[Path] = set()
+        self.images = self._plan.images
+
+    def __len__(self) -> int:
+        return self._plan.steps
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
+        keys = [
+            [(epoch, index) for index in indices.tolist()]
+            for _, indices in self._plan.batches(epoch, start)
+        ]
+        loader: DataLoader[_Sample] = DataLoader(
+            self._images,
+            batch_sampler=keys,
+            num_workers=self._workers,
+            collate_fn=_collate,
+            pin_memory=self._device.type == "cuda",
+        )
+        for pixels, labels, failures in loader:
+            self._report(failures)
+            images = self._preprocessing(pixels.to(self._device, non_blocking=True))
+            yield (
+                images.contiguous(memory_format=self._format),
+                labels.to(self._device, non_blocking=True),
+            )
+
+    def _report(self, failures: list[_Failure]) -> None:
+        for path, reason, substitute in failures:
+            if substitute is None:
+                raise DataError(
+                    f"{path}: cannot be decoded ({reason}), nor can the images of its class that"
+                    " could take its place; the folder is damaged"
+                )
+            if path not in self._named:
+                self._named.add(path)
+                warnings.warn(
+                    f"{path}: cannot be decoded ({reason}); {substitute} takes its place",
+                    CorruptImageWarning,
+                    stacklevel=3,
+                )
+
+
+class _Images(Dataset[_Sample]):
+    """Pixels, label and failures of one image, by (epoch, index). Copied into every worker."""
+
+    def __init__(self, part: FolderSet, seed: int, augment: Augment) -> None:
+        self._part, self._seed, self._augment = part, seed, augment
+        self._labels = part.labels.numpy()
+
+    def __len__(self) -> int:
+        return len(self._part)
+
+    def __getitem__(self, key: tuple[int, int]) -> _Sample:
+        epoch, index = key
+        part, label = self._part, int(self._labels[index])
+        first_reason = ""
+        for candidate in self._same_class(index):
+            random = np.random.default_rng((self._seed, epoch, index))
+            mirror = self._augment != "none" and bool(random.integers(2))
+            try:
+                pixels = decode(
+                    part.path(candidate),
+                    resize=part.resize,
+                    crop=part.crop,
+                    random=random if self._augment == "flip-crop" else None,
+                    mirror=mirror,
+                )
+            except Exception as error:  # Pillow raises many kinds for damaged files
+                first_reason = first_reason or str(error) or type(error).__name__
+                continue
+            failure = None
+            if candidate != index:
+                failure = _Failure(part.path(index), first_reason, part.path(candidate))
+            return torch.from_numpy(pixels), label, failure
+        # Raised here it would reach the user with a worker's traceback inside: hand it over.
+        blank = torch.zeros(3, part.crop, part.crop, dtype=torch.uint8)
+        return blank, label, _Failure(part.path(index), first_reason, None)
+
+    def _same_class(self, index: int) -> Iterator[int]:
+        """The image and those that may take its place; the labels are in ascending order."""
+        label = self._labels[index]
+        first, end = np.searchsorted(self._labels, [label, label + 1]).tolist()
+        for step in range(min(end - first, _MAX_SUBSTITUTES)):
+            yield first + (index - first + step) % (end - first)
+
+
+def _collate(samples: list[_Sample]) -> tuple[Tensor, Tensor, list[_Failure]]:
+    pixels, labels, failures = zip(*samples, strict=True)
+    return torch.stack(pixels), torch.tensor(labels), [f for f in failures if f is not None]
+
+
+def _default_workers() -> int:
+    usable = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
+    return min(usable, _MAX_WORKERS)

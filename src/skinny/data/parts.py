@@ -1,0 +1,120 @@
+"""The two doors for a training loop: batches to learn from, batches to be judged by."""
+
+# ruff: noqa: PT028  (test_batches is no test)
+
+import torch
+
+from skinny.data.augment import Augment
+from skinny.data.batches import Batches, MemoryBatches
+from skinny.data.errors import DataError
+from skinny.data.folder_batches import FolderBatches
+from skinny.data.preprocessing import Normalization, Preprocessing
+from skinny.data.sets import Dataset, FolderSet, ImageSet
+from skinny.data.whitening import fit_cached
+
+
+def fit_preprocessing(dataset: Dataset, *, whiten: bool = False) -> Preprocessing:
+    """What both parts of a data set go through, fitted on its training part alone."""
+    if not whiten:
+        return Normalization.of(dataset.mean, dataset.std)
+    if isinstance(dataset.train, FolderSet):
+        raise DataError(
+            f"whitening needs the images in memory, and those of {dataset.name} are not"
+        )
+    return fit_cached(dataset.train.images)
+
+
+def training_batches(
+    dataset: Dataset,
+    *,
+    batch_size: int,
+    seed: int,
+    augment: Augment = "none",
+    whiten: bool = False,
+    drop_last: bool = False,
+    device: str | torch.device = "cpu",
+    channels_last: bool = False,
+    workers: int | None = None,
+) -> Batches:
+    """The training part, in another order every epoch.
+
+    augment: `none`, `flip` (mirror half of the images) or `flip-crop` (also shift by up to four
+        pixels; images from a folder: cut the square at random).
+    whiten: global contrast normalisation and ZCA instead of mean and standard deviation.
+    workers: processes that decode images of a folder; data in memory needs none.
+    """
+    return _batches(
+        dataset.train,
+        preprocessing=fit_preprocessing(dataset, whiten=whiten),
+        batch_size=batch_size,
+        seed=seed,
+        augment=augment,
+        shuffle=True,
+        drop_last=drop_last,
+        device=device,
+        channels_last=channels_last,
+        workers=workers,
+    )
+
+
+def test_batches(
+    dataset: Dataset,
+    *,
+    batch_size: int,
+    whiten: bool = False,
+    device: str | torch.device = "cpu",
+    channels_last: bool = False,
+    workers: int | None = None,
+) -> Batches:
+    """The test part, every image once, in its own order, the same every epoch."""
+    return _batches(
+        dataset.test,
+        preprocessing=fit_preprocessing(dataset, whiten=whiten),
+        batch_size=batch_size,
+        seed=0,
+        augment="none",
+        shuffle=False,
+        drop_last=False,
+        device=device,
+        channels_last=channels_last,
+        workers=workers,
+    )
+
+
+def _batches(
+    part: ImageSet | FolderSet,
+    *,
+    preprocessing: Preprocessing,
+    batch_size: int,
+    seed: int,
+    augment: Augment,
+    shuffle: bool,
+    drop_last: bool,
+    device: str | torch.device,
+    channels_last: bool,
+    workers: int | None,
+) -> Batches:
+    if isinstance(part, FolderSet):
+        return FolderBatches(
+            part,
+            batch_size=batch_size,
+            preprocessing=preprocessing,
+            seed=seed,
+            augment=augment,
+            shuffle=shuffle,
+            drop_last=drop_last,
+            device=device,
+            channels_last=channels_last,
+            workers=workers,
+        )
+    return MemoryBatches(
+        part,
+        batch_size=batch_size,
+        preprocessing=preprocessing,
+        seed=seed,
+        augment=augment,
+        shuffle=shuffle,
+        drop_last=drop_last,
+        device=device,
+        channels_last=channels_last,
+    )

@@ -1,0 +1,89 @@
+"""What a data set is: images and labels of a training and a test part, and how they are named."""
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class ImageSet:
+    """Images that fit in memory.
+
+    images: uint8 [n, channels, height, width]; labels: int64 [n].
+    """
+
+    images: Tensor
+    labels: Tensor
+
+    def __post_init__(self) -> None:
+        if self.images.dtype != torch.uint8 or self.images.ndim != 4:
+            raise ValueError(f"images must be uint8 [n, c, h, w], not {_describe(self.images)}")
+        if self.labels.dtype != torch.int64 or self.labels.shape != self.images.shape[:1]:
+            raise ValueError(f"labels must be int64 [n], not {_describe(self.labels)}")
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def take(self, indices: Tensor) -> "ImageSet":
+        return ImageSet(self.images[indices], self.labels[indices])
+
+
+@dataclass(frozen=True)
+class FolderSet:
+    """Images that stay on disk until a batch needs them.
+
+    files: paths relative to `root`, as encoded bytes in one NumPy array, sorted by class. A list of
+    a million `str` would be copied into every worker process, because reading one writes its
+    reference count.
+    resize: the shorter side is scaled to this many pixels; crop: then a square of this many is cut.
+    """
+
+    root: Path
+    files: NDArray[np.bytes_]
+    labels: Tensor
+    resize: int
+    crop: int
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def path(self, index: int) -> Path:
+        return self.root / os.fsdecode(bytes(self.files[index]))
+
+    def take(self, indices: Tensor) -> "FolderSet":
+        return replace(self, files=self.files[indices.numpy()], labels=self.labels[indices])
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A training and a test part with the same classes.
+
+    mean, std: per channel, of the training images, with pixels scaled to [0, 1].
+    """
+
+    name: str
+    train: ImageSet | FolderSet
+    test: ImageSet | FolderSet
+    classes: tuple[str, ...]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    @property
+    def channels(self) -> int:
+        return len(self.mean)
+
+    @property
+    def image_size(self) -> tuple[int, int]:
+        """Height and width of what the batches hold."""
+        if isinstance(self.train, FolderSet):
+            return self.train.crop, self.train.crop
+        return self.train.images.shape[2], self.train.images.shape[3]
+
+
+def _describe(tensor: Tensor) -> str:
+    return f"{tensor.dtype} {list(tensor.shape)}"

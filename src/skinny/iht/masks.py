@@ -1,0 +1,49 @@
+"""The masks of a model: one bool per weight, True is kept. Build them, apply them, compare them."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from skinny.errors import SkinnyError
+from skinny.iht import threshold
+
+Masks = dict[str, Tensor]
+
+
+def build(
+    weights: Mapping[str, Tensor],
+    counts: Mapping[str, int],
+    *,
+    score: str = "magnitude",
+    within: Mapping[str, Tensor] | None = None,
+    generator: torch.Generator | None = None,
+) -> Masks:
+    """Masks with exactly counts[l] ones in layer l, by magnitude or at random.
+
+    A mask has the memory format of its weight, so that applying it runs at memory speed. Nothing is
+    changed before every layer has been looked at: a NaN in the last one leaves all of them whole.
+    """
+    made: Masks = {}
+    for name, weight in weights.items():
+        allowed = None if within is None else within[name]
+        try:
+            if score == "random":
+                mask = threshold.random_mask(weight, counts[name], allowed, generator=generator)
+            else:
+                mask = threshold.magnitude_mask(weight, counts[name], allowed)
+        except SkinnyError as error:
+            raise SkinnyError(f"layer {name}: {error}") from None
+        made[name] = torch.empty_like(weight, dtype=torch.bool, requires_grad=False).copy_(mask)
+    return made
+
+
+@torch.no_grad()
+def apply_(tensor: Tensor, mask: Tensor) -> None:
+    """Set the truncated entries to exactly +0, in place, whatever they were (NaN included)."""
+    tensor.masked_fill_(mask.logical_not(), 0)
+
+
+def change_ratio(before: Tensor, after: Tensor) -> float:
+    """Share of a layer's weights whose kept-or-truncated state differs (Figure 2)."""
+    return float((before != after.to(before.device)).sum()) / max(1, before.numel())

@@ -1,0 +1,168 @@
+"""Which entries of a tensor stay: the operator O_k of the paper, and its random counterpart.
+
+O_k keeps exactly k entries: the largest magnitudes, and among equal ones those with the lower flat
+index. Sorting would do, but a 37.7 M-weight layer deserves better: for floats that are not NaN, the
+bit pattern without its sign is an integer that orders as the magnitude does, so the k-th largest is
+found by counting 16-bit digits of it, most significant first. That is linear in n whatever the
+values are, works in pieces (so the only large allocation is the mask), needs no index tensor, and
+gives the same answer on every device, since counts do not depend on the order of summation.
+"""
+
+import functools
+import math
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from skinny.errors import SkinnyError
+
+_BITS_OF = {
+    torch.float16: torch.int16,
+    torch.bfloat16: torch.int16,
+    torch.float32: torch.int32,
+    torch.float64: torch.int64,
+}
+_DIGIT = 16
+_PIECE = 1 << 20  # entries looked at together: small enough for a cache, large enough for a GPU
+
+
+def magnitude_mask(x: Tensor, k: int, within: Tensor | None = None) -> Tensor:
+    """supp(x, k): True at the k entries of largest |x|, ties to the lower flat index.
+
+    `within` (bool, shaped like `x`) restricts the choice to its True entries. The result is bool,
+    on x's device, and has exactly k ones even where x has fewer than k non-zeros.
+    """
+    _check(x, k, within)
+    mask = torch.zeros(x.numel(), dtype=torch.bool, device=x.device)
+    if k > 0:
+        cut, ties = _kth_largest_key([x], k, [within])
+        for start, keys in _key_pieces(x, within):
+            piece = mask[start : start + keys.numel()]
+            torch.gt(keys, cut, out=piece)
+            if ties:
+                tied = (keys == cut).nonzero().view(-1)[:ties]
+                piece[tied] = True
+                ties -= tied.numel()
+    return mask.view(x.shape)
+
+
+def random_mask(
+    x: Tensor, k: int, within: Tensor | None = None, *, generator: torch.Generator | None = None
+) -> Tensor:
+    """True at k entries of x chosen uniformly at random, whatever their values.
+
+    The choice is drawn on the CPU, so that one seed gives one mask on every device.
+    """
+    _check(x, k, within)
+    if within is None:
+        chosen = torch.randperm(x.numel(), generator=generator)[:k]
+    else:
+        candidates = within.reshape(-1).nonzero().view(-1).cpu()
+        chosen = candidates[torch.randperm(candidates.numel(), generator=generator)[:k]]
+    mask = torch.zeros(x.numel(), dtype=torch.bool, device=x.device)
+    mask[chosen.to(x.device)] = True
+    return mask.view(x.shape)
+
+
+def hard_threshold(x: Tensor, k: int) -> Tensor:
+    """O_k(x): x with all but its k entries of largest magnitude set to zero."""
+    return torch.where(magnitude_mask(x, k), x, x.new_zeros(()))
+
+
+def random_threshold(x: Tensor, k: int, *, generator: torch.Generator | None = None) -> Tensor:
+    """x with all but k entries, chosen at random, set to zero."""
+    return torch.where(random_mask(x, k, generator=generator), x, x.new_zeros(()))
+
+
+def count_largest(tensors: Sequence[Tensor], k: int) -> list[int]:
+    """How many of the k largest magnitudes over all tensors lie in each of them.
+
+    Ties go to the earlier tensor. The counts sum to k.
+    """
+    for x in tensors:
+        _check(x, 0, None)
+    if not 0 <= k <= (total := sum(x.numel() for x in tensors)):
+        raise SkinnyError(f"cannot keep k = {k} of {total} entries: k must lie in [0, {total}]")
+    if k == 0:
+        return [0] * len(tensors)
+    dtype = _common_dtype(tensors)
+    cut, ties = _kth_largest_key(tensors, k, [None] * len(tensors))
+    counts = []
+    for x in tensors:
+        larger = tied = 0
+        for _, keys in _key_pieces(x, None, dtype):
+            larger += int((keys > cut).sum())
+            tied += int((keys == cut).sum())
+        taken = min(tied, ties)
+        ties -= taken
+        counts.append(larger + taken)
+    return counts
+
+
+def _check(x: Tensor, k: int, within: Tensor | None) -> None:
+    if x.dtype not in _BITS_OF:
+        allowed = ", ".join(str(dtype).removeprefix("torch.") for dtype in _BITS_OF)
+        raise SkinnyError(f"cannot threshold a tensor of {x.dtype}; allowed: {allowed}")
+    if within is not None and (within.shape != x.shape or within.dtype != torch.bool):
+        raise SkinnyError(
+            f"`within` must be a bool tensor of shape {tuple(x.shape)}, "
+            f"not {within.dtype} of shape {tuple(within.shape)}"
+        )
+    candidates = x.numel() if within is None else int(within.sum())
+    if not 0 <= k <= candidates:
+        raise SkinnyError(
+            f"cannot keep k = {k} of {candidates} entries: k must lie in [0, {candidates}]"
+        )
+    # A sum is NaN or infinite if any entry is; it may also overflow, hence the second, slow look.
+    if not math.isfinite(float(x.detach().sum())) and not bool(x.detach().isfinite().all()):
+        bad = int((~x.detach().isfinite()).sum())
+        raise SkinnyError(f"cannot threshold: {bad} of {x.numel()} entries are NaN or infinite")
+
+
+def _common_dtype(tensors: Sequence[Tensor]) -> torch.dtype:
+    return functools.reduce(torch.promote_types, (x.dtype for x in tensors))
+
+
+def _key_pieces(
+    x: Tensor, within: Tensor | None, dtype: torch.dtype | None = None
+) -> Iterator[tuple[int, Tensor]]:
+    """(start, keys) over the flat tensor: integers that order as the magnitudes do.
+
+    Entries outside `within` get key 0 and all others a key above it.
+    """
+    flat = x.detach().reshape(-1)
+    allowed = None if within is None else within.reshape(-1)
+    bits = _BITS_OF[dtype or x.dtype]
+    sign_off = torch.iinfo(bits).max
+    for start in range(0, flat.numel(), _PIECE):
+        piece = flat[start : start + _PIECE].to(dtype or x.dtype)
+        keys = piece.view(bits).bitwise_and(sign_off)
+        if allowed is not None:
+            keys.add_(1).mul_(allowed[start : start + _PIECE])
+        yield start, keys
+
+
+def _kth_largest_key(
+    tensors: Sequence[Tensor], k: int, within: Sequence[Tensor | None]
+) -> tuple[int, int]:
+    """The k-th largest key over all tensors, and how many entries equal to it belong to the k."""
+    dtype = _common_dtype(tensors)
+    key_bits = torch.iinfo(_BITS_OF[dtype]).bits
+    prefix = 0  # the digits found so far
+    for shift in range(key_bits - _DIGIT, -1, -_DIGIT):
+        counts = torch.zeros(1 << _DIGIT, dtype=torch.int64)
+        for x, allowed in zip(tensors, within, strict=True):
+            here = counts.new_zeros(1 << _DIGIT, device=x.device)
+            for _, keys in _key_pieces(x, allowed, dtype):
+                digits = keys >> shift
+                if shift + _DIGIT < key_bits:
+                    digits = digits[keys >> (shift + _DIGIT) == prefix]
+                    digits &= (1 << _DIGIT) - 1
+                here += torch.bincount(digits, minlength=1 << _DIGIT)
+            counts += here.cpu()
+        at_least = counts.flip(0).cumsum(0).flip(0)  # [d]: entries whose digit is d or larger
+        digit = int((at_least >= k).nonzero().max())
+        k -= int(at_least[digit] - counts[digit])
+        prefix = prefix << _DIGIT | digit
+    return prefix, k

@@ -1,0 +1,174 @@
+"""The manifest: what the parts of a file are, and all that is not a tensor.
+
+Stored as the part `skinny:manifest`, zlib-compressed JSON; docs/format.md lists its fields.
+"""
+
+import json
+import math
+import zlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skinny.errors import SkinnyError
+from skinny.packing import codec, graph, preprocessing
+from skinny.packing.codec import FORMS, Entry
+from skinny.packing.dtypes import CARRIER
+from skinny.packing.errors import ManifestError
+from skinny.packing.header import is_shape, parse_json
+from skinny.packing.values import VALUES, applicable
+
+PART = "skinny:manifest"
+VERSION = 1
+# No more than this many bytes of JSON for a byte of zlib: ours stay below 30.
+_MOST_EXPANSION = 100
+_SMALL = 1 << 16
+
+
+@dataclass
+class Manifest:
+    """`tensors` in the order of the state_dict; a tied name has no entry of its own."""
+
+    tensors: dict[str, Entry] = field(default_factory=dict)
+    checks: dict[str, str] = field(default_factory=dict)
+    tied: dict[str, str] = field(default_factory=dict)
+    names: list[str] = field(default_factory=list)
+    graph: dict[str, Any] | None = None
+    preprocessing: dict[str, Any] | None = None
+    labels: list[str] | None = None
+    config_hash: str | None = None
+    sparsity: dict[str, Any] | None = None
+
+    def shape(self, name: str) -> tuple[int, ...] | None:
+        """The shape of a tensor of the file, tied names included; None if there is no such."""
+        entry = self.tensors.get(self.tied.get(name, name))
+        return None if entry is None else entry.shape
+
+
+def part_name(name: str, role: str, entry: Entry) -> str:
+    """A dense exact tensor is stored under its own name, so that any reader finds it."""
+    return name if entry.form == "dense" and entry.values == "exact" else f"{name}:{role}"
+
+
+def dump(manifest: Manifest) -> NDArray[np.uint8]:
+    tensors: dict[str, Any] = {}
+    for name in manifest.names:
+        if name in manifest.tied:
+            tensors[name] = {"tied": manifest.tied[name]}
+            continue
+        entry = manifest.tensors[name]
+        tensors[name] = {"dtype": entry.dtype, "shape": list(entry.shape), "form": entry.form}
+        if entry.values != "exact":
+            tensors[name] |= {"values": entry.values, "error": entry.error}
+        tensors[name]["check"] = manifest.checks[name]
+    fields = {
+        "tensors": tensors,
+        "graph": manifest.graph,
+        "preprocessing": manifest.preprocessing,
+        "labels": manifest.labels,
+        "config_hash": manifest.config_hash,
+        "sparsity": manifest.sparsity,
+    }
+    try:
+        text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError) as problem:
+        raise SkinnyError(f"the sparsity record cannot be stored as JSON: {problem}") from None
+    packed = zlib.compress(text.encode(), 9)
+    if len(text.encode()) > _limit(len(packed)):
+        packed = zlib.compress(text.encode(), 0)
+    return np.frombuffer(packed, np.uint8)
+
+
+def load(packed: bytes, parts: dict[str, tuple[str, int]]) -> Manifest:
+    """The checked manifest. `parts` are the stored ones beside it: name -> (dtype, length)."""
+    fields = parse_json(_inflate(packed), ManifestError, "the manifest")
+    tensors = fields.get("tensors")
+    if not isinstance(tensors, dict):
+        raise ManifestError("the manifest has no table of tensors")
+    manifest = Manifest(names=list(tensors))
+    left = dict(parts)
+    for name, record in tensors.items():
+        if isinstance(record, dict) and set(record) == {"tied"}:
+            manifest.tied[name] = record["tied"]
+        else:
+            manifest.tensors[name] = _entry(name, record)
+            manifest.checks[name] = record["check"]
+            _claim_parts(name, manifest.tensors[name], left)
+    if left:
+        raise ManifestError(f"the file has a part {min(left)!r} that belongs to no tensor")
+    for name, other in manifest.tied.items():
+        if not isinstance(other, str) or other not in manifest.tensors:
+            raise ManifestError(f"{name!r} is tied to {other!r:.80}, which is not stored")
+    _load_records(manifest, fields)
+    return manifest
+
+
+def _load_records(manifest: Manifest, fields: dict[str, Any]) -> None:
+    record = fields.get("graph")
+    manifest.graph = None if record is None else graph.check(record, manifest.shape)
+    record = fields.get("preprocessing")
+    manifest.preprocessing = None if record is None else preprocessing.check(record)
+    labels = fields.get("labels")
+    if labels is not None and not (
+        isinstance(labels, list) and all(isinstance(label, str) for label in labels)
+    ):
+        raise ManifestError("the labels are not a list of texts")
+    manifest.labels = labels
+    config_hash, sparsity = fields.get("config_hash"), fields.get("sparsity")
+    if config_hash is not None and not isinstance(config_hash, str):
+        raise ManifestError("the config hash is not a text")
+    if sparsity is not None and not isinstance(sparsity, dict):
+        raise ManifestError("the sparsity record is not a table")
+    manifest.config_hash, manifest.sparsity = config_hash, sparsity
+
+
+def _entry(name: str, record: object) -> Entry:
+    if not isinstance(record, dict) or set(record) not in (
+        {"dtype", "shape", "form", "check"},
+        {"dtype", "shape", "form", "check", "values", "error"},
+    ):
+        raise ManifestError(f"the manifest's entry for {name!r} has other fields than it should")
+    dtype, shape, form = record["dtype"], record["shape"], record["form"]
+    values, error = record.get("values", "exact"), record.get("error", 0.0)
+    rules = {
+        "dtype": isinstance(dtype, str) and dtype in CARRIER,
+        "shape": is_shape(shape),
+        "form": form in FORMS,
+        "values": values in VALUES and (values == "exact") == ("values" not in record),
+        "error": type(error) in (int, float) and math.isfinite(error) and error >= 0,
+        "check": isinstance(record["check"], str),
+    }
+    for what, holds in rules.items():
+        if not holds:
+            raise ManifestError(f"{name!r} has an impossible {what}: {record.get(what)!r:.80}")
+    if applicable(values, dtype, tuple(shape)) != values:
+        raise ManifestError(f"{name!r} of {dtype} and shape {shape} cannot hold {values} values")
+    return Entry(dtype, tuple(shape), form, values, float(error))
+
+
+def _claim_parts(name: str, entry: Entry, left: dict[str, tuple[str, int]]) -> None:
+    sizes = {}
+    for role, dtype in entry.parts().items():
+        part = part_name(name, role, entry)
+        found = left.pop(part, None)
+        if found is None or found[0] != dtype:
+            raise ManifestError(f"the part {part!r} of type {dtype} is missing")
+        sizes[role] = found[1]
+    codec.check(name, entry, sizes)
+
+
+def _limit(packed: int) -> int:
+    return _SMALL + _MOST_EXPANSION * packed
+
+
+def _inflate(packed: bytes) -> bytes:
+    inflater = zlib.decompressobj()
+    try:
+        text = inflater.decompress(packed, _limit(len(packed)))
+    except zlib.error as problem:
+        raise ManifestError(f"the manifest cannot be decompressed: {problem}") from None
+    if not inflater.eof or inflater.unused_data:
+        raise ManifestError("the manifest's compressed form ends early, late, or expands too far")
+    return text

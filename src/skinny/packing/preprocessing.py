@@ -1,0 +1,64 @@
+"""What happens to an image before the first layer, as a record in the file.
+
+    x = (image * scale - mean) / std      per channel, after resize and crop
+
+`resize` is the length the shorter side is scaled to, `crop` the side of the centre square (or
+[height, width]) cut out; None leaves the image as it is.
+"""
+
+import math
+from typing import Any
+
+from skinny.packing.errors import FormatError, ManifestError
+
+DEFAULTS: dict[str, Any] = {
+    "input": "uint8",
+    "layout": "NCHW",
+    "scale": 1 / 255,
+    "resize": None,
+    "crop": None,
+}
+FIELDS = {*DEFAULTS, "mean", "std"}
+_LARGEST_SIDE = 1 << 14
+
+
+def complete(record: dict[str, Any]) -> dict[str, Any]:
+    """The record with defaults filled in; `mean` and `std` have none."""
+    return {**DEFAULTS, **record}
+
+
+def check(record: object, error: type[FormatError] = ManifestError) -> dict[str, Any]:
+    """The record, if every field is there and sensible; else `error` names the first that is not."""
+    if not isinstance(record, dict) or set(record) != FIELDS:
+        raise error(f"preprocessing must have the fields {', '.join(sorted(FIELDS))}")
+    mean, std = record["mean"], record["std"]
+    rules = {
+        "input": record["input"] in ("uint8", "float32"),
+        "layout": record["layout"] in ("NCHW", "NHWC"),
+        "scale": _finite(record["scale"]),
+        "mean": isinstance(mean, list) and 0 < len(mean) <= 4096 and all(map(_finite, mean)),
+        "std": isinstance(std, list)
+        and isinstance(mean, list)
+        and len(std) == len(mean)
+        and all(_finite(s) and s > 0 for s in std),
+        "resize": record["resize"] is None or _side(record["resize"]),
+        "crop": record["crop"] is None
+        or _side(record["crop"])
+        or (
+            isinstance(record["crop"], list)
+            and len(record["crop"]) == 2
+            and all(map(_side, record["crop"]))
+        ),
+    }
+    for field, holds in rules.items():
+        if not holds:
+            raise error(f"preprocessing has an impossible {field}: {record[field]!r:.80}")
+    return record
+
+
+def _finite(number: object) -> bool:
+    return type(number) in (int, float) and math.isfinite(number)  # type: ignore[arg-type]
+
+
+def _side(number: object) -> bool:
+    return type(number) is int and 1 <= number <= _LARGEST_SIDE

@@ -1,0 +1,169 @@
+"""Opening a packed file: memory-mapped, lazy, and checked."""
+
+import mmap
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skinny.errors import SkinnyError
+from skinny.packing import codec, manifest
+from skinny.packing.codec import Entry, Parts
+from skinny.packing.container import CHECK, content, digest, header_digest
+from skinny.packing.dtypes import CARRIER, to_float32
+from skinny.packing.errors import ChecksumError, NotPackedError, VersionError
+from skinny.packing.header import Header, Part, read_header
+
+
+class PackedFile:
+    """An open packed model.
+
+    Opening reads the header and the manifest; `read` and `parts` read the bytes of one tensor and
+    check them against its checksum, the first time. Arrays may be views of the file: read-only, and
+    good for as long as they are held, also after `close`.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._map = map_file(self.path)
+        self.size = len(self._map)
+        self._header = read_header(self._map)
+        self._manifest = _read_manifest(self._header, self._map)
+        self._checked: set[str] = set()
+
+    def __enter__(self) -> "PackedFile":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file; it is unmapped when the last array that views it is gone."""
+        self._map = mmap.mmap(-1, 1)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all tensors, in the order of the state_dict, tied names included."""
+        return list(self._manifest.names)
+
+    @property
+    def tied(self) -> dict[str, str]:
+        """Names that are another name for a stored tensor: name -> stored name."""
+        return dict(self._manifest.tied)
+
+    @property
+    def graph(self) -> dict[str, Any] | None:
+        return self._manifest.graph
+
+    @property
+    def preprocessing(self) -> dict[str, Any] | None:
+        return self._manifest.preprocessing
+
+    @property
+    def labels(self) -> list[str] | None:
+        return self._manifest.labels
+
+    @property
+    def config_hash(self) -> str | None:
+        return self._manifest.config_hash
+
+    @property
+    def sparsity(self) -> dict[str, Any] | None:
+        return self._manifest.sparsity
+
+    def entry(self, name: str) -> Entry:
+        """Shape, type, form and error of a tensor, without reading it."""
+        return self._manifest.tensors[self._stored(name)]
+
+    def stored_parts(self, name: str) -> dict[str, Part]:
+        """The stored parts of a tensor by role, without reading them."""
+        return self._parts(self._stored(name))
+
+    def parts(self, name: str) -> Parts:
+        """A tensor's mask and values, without its zeros."""
+        stored = self._stored(name)
+        entry = self._manifest.tensors[stored]
+        arrays = {role: self._view(part) for role, part in self._parts(stored).items()}
+        if stored not in self._checked:
+            if digest(*map(content, arrays.values())) != self._manifest.checks[stored]:
+                raise ChecksumError(f"{self.path}: the contents of {name!r} are damaged")
+            self._checked.add(stored)
+        return codec.decode(entry, arrays)
+
+    def read(self, name: str) -> NDArray[Any]:
+        """A tensor, dense, in its own type; bfloat16 as uint16 bits."""
+        return codec.densify(self.parts(name))
+
+    def read_float32(self, name: str) -> NDArray[np.float32]:
+        """A tensor's numbers as float32, whatever its type."""
+        return to_float32(self.read(name), self.entry(name).dtype)
+
+    def verify(self) -> None:
+        """Read and decode everything; raises the `FormatError` of the first thing wrong."""
+        for name in self._manifest.tensors:
+            self.parts(name)
+
+    def _stored(self, name: str) -> str:
+        stored = self._manifest.tied.get(name, name)
+        if stored not in self._manifest.tensors:
+            raise SkinnyError(f"{self.path} has no tensor {name!r}; it has {_some(self.names)}")
+        return stored
+
+    def _parts(self, stored: str) -> dict[str, Part]:
+        entry = self._manifest.tensors[stored]
+        return {
+            role: self._header.parts[manifest.part_name(stored, role, entry)]
+            for role in entry.parts()
+        }
+
+    def _view(self, part: Part) -> NDArray[Any]:
+        return view(self._map, part).reshape(-1)
+
+
+def map_file(path: Path) -> mmap.mmap:
+    """The file as read-only memory; nothing is read until it is touched."""
+    try:
+        with open(path, "rb") as file:
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except ValueError:
+        raise NotPackedError(f"{path} is empty") from None
+    except OSError as problem:
+        raise SkinnyError(f"cannot open {path}: {problem.strerror}") from None
+
+
+def view(file: mmap.mmap, part: Part) -> NDArray[Any]:
+    """A part's elements, without a copy."""
+    dtype = CARRIER[part.dtype]
+    count = (part.end - part.begin) // dtype.itemsize
+    return np.frombuffer(file, dtype, count, part.begin).reshape(part.shape)
+
+
+def _read_manifest(header: Header, file: mmap.mmap) -> manifest.Manifest:
+    version = header.metadata.get("skinny")
+    if version is None or manifest.PART not in header.parts:
+        raise NotPackedError(
+            "this is a safetensors file, but not a packed model; skinny.pack makes one of it"
+        )
+    if version != str(manifest.VERSION):
+        raise VersionError(
+            f"this file is of format {version!r:.20}, this skinny reads format {manifest.VERSION}; "
+            "a newer skinny may read it"
+        )
+    check = header.metadata.get(CHECK, "")
+    if header_digest(header.text, check) != check:
+        raise ChecksumError("the header is damaged")
+    parts = dict(header.parts)
+    packed = view(file, parts.pop(manifest.PART)).tobytes()
+    if digest(packed) != header.metadata.get("manifest"):
+        raise ChecksumError("the manifest is damaged")
+    sizes = {
+        name: (part.dtype, (part.end - part.begin) // CARRIER[part.dtype].itemsize)
+        for name, part in parts.items()
+    }
+    return manifest.load(packed, sizes)
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -1,0 +1,97 @@
+"""Writing a packed file, tensor by tensor."""
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skinny.errors import SkinnyError
+from skinny.packing import codec, manifest, preprocessing
+from skinny.packing import graph as graphs
+from skinny.packing.container import Spool, content, digest
+from skinny.packing.dtypes import CARRIER, name_of
+from skinny.packing.manifest import Manifest
+from skinny.packing.values import VALUES, Values
+
+
+class Bits(NamedTuple):
+    """An array whose type NumPy lacks: its bits, and the name of the type (`BF16`)."""
+
+    array: NDArray[Any]
+    dtype: str
+
+
+class Tied(NamedTuple):
+    """Another name for a tensor that came before."""
+
+    name: str
+
+
+Array = NDArray[Any] | Bits | Tied
+Tensors = Mapping[str, Array] | Iterable[tuple[str, Array]]
+
+
+def write(
+    path: str | os.PathLike[str],
+    tensors: Tensors,
+    *,
+    graph: Mapping[str, Any] | None = None,
+    preprocessing: Mapping[str, Any] | None = None,
+    labels: Iterable[str] | None = None,
+    values: Values = "exact",
+    config_hash: str | None = None,
+    sparsity: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a packed file, atomically, holding one tensor at a time.
+
+    tensors: names and arrays, taken one by one. graph, preprocessing: as docs/format.md has them
+    (preprocessing wants mean and std, the rest has defaults). values: how floating tensors of two
+    dimensions and more are stored. config_hash, sparsity: where the weights come from, any text and
+    any JSON table.
+    """
+    if values not in VALUES:
+        raise SkinnyError(f"values={values!r} is not known; it may be {', '.join(VALUES)}")
+    path = Path(path)
+    book = Manifest(
+        labels=None if labels is None else [str(label) for label in labels],
+        preprocessing=_preprocessing(preprocessing),
+        config_hash=config_hash,
+        sparsity=None if sparsity is None else dict(sparsity),
+    )
+    try:
+        with Spool(path) as spool:
+            for name, array in tensors.items() if isinstance(tensors, Mapping) else tensors:
+                _add(spool, book, name, array, values)
+            book.graph = None if graph is None else graphs.check(dict(graph), book.shape)
+            packed = manifest.dump(book)
+            spool.add(manifest.PART, "U8", packed)
+            spool.save({"skinny": str(manifest.VERSION), "manifest": digest(content(packed))})
+    except OSError as problem:
+        raise SkinnyError(f"cannot write {path}: {problem.strerror or problem}") from problem
+
+
+def _preprocessing(record: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return None if record is None else preprocessing.check(preprocessing.complete(dict(record)))
+
+
+def _add(spool: Spool, book: Manifest, name: str, array: Array, wish: Values) -> None:
+    if name in book.names:
+        raise SkinnyError(f"the tensor {name!r} comes twice")
+    book.names.append(name)
+    if isinstance(array, Tied):
+        if array.name not in book.tensors:
+            raise SkinnyError(f"{name!r} is tied to {array.name!r}, which did not come before it")
+        book.tied[name] = array.name
+        return
+    bits = array if isinstance(array, Bits) else Bits(array, name_of(array))
+    plain = np.asarray(bits.array, CARRIER[bits.dtype], order="C")
+    entry, parts = codec.encode(name, plain, bits.dtype, wish)
+    book.tensors[name] = entry
+    book.checks[name] = digest(*map(content, parts.values()))
+    for role, dtype in entry.parts().items():
+        own_shape = entry.form == "dense" and role == "values"
+        part = parts[role].reshape(entry.shape) if own_shape else parts[role]
+        spool.add(manifest.part_name(name, role, entry), dtype, part)

@@ -1,0 +1,27 @@
+"""Training runs: configs and recipes, the loop, checkpoints, evaluation, figures.
+
+result = train(config, RunFolder("runs/mine"))
+"""
+
+from skinny.training.config import Config
+from skinny.training.evaluation import Evaluation, evaluate
+from skinny.training.folder import RunFolder
+from skinny.training.loading import TrainedRun, load_run
+from skinny.training.loop import train
+from skinny.training.observer import Observer, Plan, Silent, Step
+from skinny.training.recipes import recipe
+
+__all__ = [
+    "Config",
+    "Evaluation",
+    "Observer",
+    "Plan",
+    "RunFolder",
+    "Silent",
+    "Step",
+    "TrainedRun",
+    "evaluate",
+    "load_run",
+    "recipe",
+    "train",
+]

@@ -1,0 +1,219 @@
+"""Everything that decides the outcome of a run, as one frozen value that is saved with it.
+
+The command line is made from these fields, their types and the comments below them, so flags and
+config cannot drift apart. What does not change the outcome (where the data lies, how progress is
+shown) is not here.
+"""
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from skinny.data import Augment
+from skinny.errors import SkinnyError
+from skinny.iht import timeline as timelines
+from skinny.iht.budget import Rules, check_sparsity
+from skinny.iht.timeline import Timeline
+
+Method = Literal["sdnn", "acdc", "dsd", "gradual", "oneshot", "dense"]
+Optimizer = Literal["sgd", "adamw"]
+Schedule = Literal["cosine", "step", "constant"]
+Precision = Literal["fp32", "bf16", "fp16"]
+
+
+@dataclass(frozen=True)
+class Config:
+    """A training run."""
+
+    name: str = "custom"
+    """What the run folder is called, before the hash of all the rest."""
+
+    data: str = "digits"
+    """digits, mnist, fashion-mnist, cifar10, cifar100, imagenet, folder:PATH or npz:PATH."""
+    train_size: int | None = None
+    """Train on this many images only, class-balanced and always the same ones."""
+    augment: Augment = "none"
+    """What training images go through: nothing, horizontal flips, or flips and shifted crops."""
+    resize: int | None = None
+    """Images from a folder: what the shorter side is scaled to."""
+    crop: int | None = None
+    """Images from a folder: the side of the square that is cut out of them."""
+    whiten: bool = False
+    """Global contrast normalisation and ZCA whitening instead of mean and deviation."""
+
+    model: str = "nin-digits"
+    """nin-digits, nin-mnist, nin-cifar, alexnet, or your own as package.module:function."""
+    width: float | None = None
+    """Multiplies the widths of NIN."""
+    batch_norm: bool | None = None
+    """Batch normalisation after every convolution of NIN."""
+    dropout: float | None = None
+    """Dropout probability; each model has its own default."""
+    init: Literal["he", "caffe"] | None = None
+    """Initial weights of NIN: He's rule, or N(0, 0.05^2) as in Caffe."""
+
+    method: Method = "sdnn"
+    """When to prune and restore: the paper's sdnn, a baseline, or dense for plain training."""
+    sparsity: float = 0.9
+    """The fraction of weights removed in every layer when training ends."""
+    epochs: int = 40
+    """How long to train, all spans together."""
+    unit: Literal["epoch", "step"] = "epoch"
+    """What --dense and --sparse count."""
+    dense: int | None = None
+    """Length of a dense span: s1 of sdnn; the first one of acdc, dsd, oneshot and gradual."""
+    sparse: int | None = None
+    """Length of a sparse span: s2 of sdnn; one phase of acdc; the middle of dsd."""
+    r0: float | None = None
+    """Sparsity that sdnn's progressive thresholding sets out from; --sparsity means direct."""
+    budget: Literal["uniform", "erk", "global"] = "uniform"
+    """How the weights are shared out among layers."""
+    layers: tuple[str, ...] = ()
+    """Exceptions to the uniform budget, PATTERN=SPARSITY or PATTERN=K, e.g. conv1=0.5 fc*=100."""
+    include: tuple[str, ...] = ()
+    """Threshold only layers that match one of these patterns."""
+    exclude: tuple[str, ...] = ()
+    """Leave layers that match one of these patterns dense."""
+    score: Literal["magnitude", "random"] = "magnitude"
+    """What decides which weights stay."""
+    restore: Literal["zero", "last"] = "zero"
+    """What a restored weight is: 0 (the paper), or its value before truncation."""
+
+    optimizer: Optimizer = "sgd"
+    """sgd has momentum; adamw decouples weight decay."""
+    lr: float = 0.05
+    """Learning rate at its highest."""
+    momentum: float = 0.9
+    """Momentum of sgd; beta1 of adamw."""
+    nesterov: bool = False
+    """Nesterov's momentum, for sgd."""
+    weight_decay: float = 1e-4
+    """L2 penalty on weights."""
+    decay_biases: bool = False
+    """Weight decay on biases and normalisation parameters too."""
+    bias_lr: float = 1.0
+    """Learning rate of biases, as a multiple (2 in Caffe's models)."""
+    last_layer_lr: float = 1.0
+    """Learning rate of the last layer, as a multiple (0.1 in Caffe's NIN)."""
+    schedule: Schedule = "cosine"
+    """How the learning rate falls."""
+    lr_drops: tuple[float, ...] = (0.5, 0.75)
+    """Where --schedule step divides it by ten, as fractions of the training."""
+    warmup: float = 0.0
+    """Epochs over which the learning rate rises from zero."""
+    restart_lr: bool = False
+    """Run the schedule anew in every cycle of a dense and a sparse span."""
+    label_smoothing: float = 0.0
+    """How much of each label is spread over all classes."""
+    batch_size: int = 128
+    """Images per step."""
+    precision: Precision = "fp32"
+    """Autocast to bf16 or fp16 where the device has it."""
+    channels_last: bool = False
+    """Memory format NHWC: faster convolutions on most devices."""
+    compile: bool = False
+    """Run the model through torch.compile."""
+    eval_every: int = 1
+    """Epochs between evaluations on the test set; the last epoch is always evaluated."""
+    seed: int = 0
+    """Initial weights, order of images, augmentation, dropout."""
+
+    @property
+    def hash(self) -> str:
+        """Eight hexadecimal digits that tell this config from any other."""
+        return hashlib.sha256(to_json(self).encode()).hexdigest()[:8]
+
+    @property
+    def run_name(self) -> str:
+        return f"{self.name}-{self.hash}"
+
+
+def check(config: Config) -> Config:
+    """Every mistake that can be seen before data is loaded, as one sentence."""
+    for field in dataclasses.fields(Config):
+        allowed = get_args(field.type)
+        value = getattr(config, field.name)
+        if allowed and all(isinstance(choice, str) for choice in allowed) and value not in allowed:
+            raise SkinnyError(f"{field.name} is {value!r}; allowed: {', '.join(allowed)}")
+    if not config.name or not all(c.isalnum() or c in "-_." for c in config.name):
+        raise SkinnyError(f"name is {config.name!r}; use letters, digits, '-', '_' and '.'")
+    check_sparsity(config.sparsity)
+    for name, lowest in (("epochs", 1), ("batch_size", 1), ("eval_every", 1), ("seed", 0)):
+        if getattr(config, name) < lowest:
+            raise SkinnyError(f"{name} is {getattr(config, name)}; it must be at least {lowest}")
+    for name in ("lr", "momentum", "weight_decay", "bias_lr", "last_layer_lr", "warmup"):
+        value = getattr(config, name)
+        if not 0 <= value < float("inf"):
+            raise SkinnyError(f"{name} is {value}; it must be a number that is not negative")
+    if not config.momentum < 1:
+        raise SkinnyError(f"momentum is {config.momentum}; it must lie in [0, 1)")
+    if not 0 <= config.label_smoothing < 1:
+        raise SkinnyError(f"label_smoothing is {config.label_smoothing}; it must lie in [0, 1)")
+    if config.warmup >= config.epochs:
+        raise SkinnyError(f"warmup is {config.warmup} epochs, but there are {config.epochs} in all")
+    if any(not 0 < drop < 1 for drop in config.lr_drops):
+        raise SkinnyError(f"lr_drops are {config.lr_drops}; each must lie between 0 and 1")
+    if config.nesterov and (config.optimizer != "sgd" or config.momentum == 0):
+        raise SkinnyError("nesterov needs --optimizer sgd and a momentum above 0")
+    rules = layer_rules(config)
+    if rules and config.budget != "uniform":
+        raise SkinnyError(f"layers can except from the uniform budget, not from {config.budget!r}")
+    timeline(config, steps_per_epoch=1_000_000 if config.unit == "step" else 1)
+    return config
+
+
+def timeline(config: Config, steps_per_epoch: int) -> Timeline:
+    """The spans this config asks for. What a method has no use for is not looked at."""
+    total: dict[str, int] = (
+        {"epochs": config.epochs}
+        if config.unit == "epoch"
+        else {"steps": config.epochs * steps_per_epoch}
+    )
+    uses: dict[Method, dict[str, Any]] = {
+        "sdnn": {"dense": config.dense, "sparse": config.sparse, "r0": config.r0},
+        "acdc": {"warmup": config.dense, "phase": config.sparse},
+        "dsd": {"dense": config.dense, "sparse": config.sparse},
+        "gradual": {"start": config.dense},
+        "oneshot": {"dense": config.dense},
+    }
+    if config.method == "dense":
+        return timelines.dense(**total)
+    options = {name: value for name, value in uses[config.method].items() if value is not None}
+    made: Timeline = getattr(timelines, config.method)(sparsity=config.sparsity, **total, **options)
+    return made
+
+
+def layer_rules(config: Config) -> Rules:
+    """{pattern: sparsity or k} from the texts of `layers`; a whole number is a k."""
+    rules: dict[str, float | int] = {}
+    for text in config.layers:
+        pattern, _, value = text.rpartition("=")
+        try:
+            rules[pattern] = int(value) if value.isdigit() else float(value)
+        except ValueError:
+            pattern = ""
+        if not pattern:
+            raise SkinnyError(f"layers: {text!r} is not PATTERN=SPARSITY or PATTERN=K")
+    return rules
+
+
+def to_json(config: Config) -> str:
+    return json.dumps(dataclasses.asdict(config), indent=1)
+
+
+def from_json(text: str) -> Config:
+    """The inverse of `to_json`; checks what it reads, since files can be edited."""
+    try:
+        fields = json.loads(text)
+        known = {field.name for field in dataclasses.fields(Config)}
+        if not isinstance(fields, dict) or (unknown := fields.keys() - known):
+            raise SkinnyError(f"not a config of this version: it has {sorted(unknown)}")
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in fields.items()
+        }
+        return check(Config(**values))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise SkinnyError(f"not a config: {error}") from None

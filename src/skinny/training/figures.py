@@ -1,0 +1,142 @@
+"""The figures of a run, drawn from what its folder holds."""
+
+from typing import TYPE_CHECKING, Any
+
+from skinny.files import atomic_write
+from skinny.training.folder import RunFolder
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_TRAIN, _TEST, _SPARSITY, _CHANGE = "#4c78a8", "#e45756", "#54a24b", "#b279a2"
+_SPARSE_SHADE = "#f2cf5b"
+_REMOVED, _KEPT = "#c9c9c9", "#4c78a8"
+
+
+def draw(folder: RunFolder) -> list[str]:
+    """Write learning-curves.png, sparsity.png and weights.png; the names of those that were."""
+    from matplotlib.figure import Figure
+
+    metrics = folder.metrics()
+    title = folder.path.name
+    drawn: dict[str, Figure] = {}
+    if metrics:
+        drawn["learning-curves.png"] = _learning_curves(Figure((8, 6)), metrics, title)
+    if any(record["thresholdings"] for record in metrics):
+        drawn["sparsity.png"] = _sparsity(Figure((8, 5)), metrics, title)
+    if (histograms := folder.histograms()) is not None:
+        drawn["weights.png"] = _weights(histograms, title)
+    folder.figures.mkdir(exist_ok=True)
+    for name, figure in drawn.items():
+        with atomic_write(folder.figures / name) as file:
+            figure.savefig(file, dpi=120, format="png")
+    return list(drawn)
+
+
+def _learning_curves(figure: "Figure", metrics: list[dict[str, Any]], title: str) -> "Figure":
+    figure.set_layout_engine("constrained")
+    upper, lower = figure.subplots(2, 1, sharex=True)
+    epochs = [record["epoch"] + 1 for record in metrics]
+    for axes, quantity, label in ((upper, "loss", "loss"), (lower, "accuracy", "accuracy, %")):
+        scale = 100 if quantity == "accuracy" else 1
+        _shade_sparse_spans(axes, metrics)
+        axes.plot(
+            epochs,
+            [scale * record[f"train_{quantity}"] for record in metrics],
+            color=_TRAIN,
+            label="training images",
+        )
+        tested = [record for record in metrics if record[f"test_{quantity}"] is not None]
+        axes.plot(
+            [record["epoch"] + 1 for record in tested],
+            [scale * record[f"test_{quantity}"] for record in tested],
+            color=_TEST,
+            label="test images",
+            marker="o" if len(tested) < 2 else None,
+        )
+        axes.set_ylabel(label)
+    losses = [record["train_loss"] for record in metrics]
+    if min(losses) > 0 and max(losses) / min(losses) > 30:
+        upper.set_yscale("log")
+    upper.set_title(title, loc="left")
+    upper.legend(loc="upper right")
+    lower.set_xlabel("epoch")
+    return figure
+
+
+def _sparsity(figure: "Figure", metrics: list[dict[str, Any]], title: str) -> "Figure":
+    figure.set_layout_engine("constrained")
+    upper, lower = figure.subplots(2, 1, sharex=True)
+    _shade_sparse_spans(upper, metrics)
+    upper.step(
+        [0, *(record["epoch"] + 1 for record in metrics)],
+        [100 * record["sparsity"] for record in (metrics[0], *metrics)],
+        where="pre",
+        color=_SPARSITY,
+    )
+    upper.set_ylabel("weights removed, %")
+    upper.set_ylim(-3, 103)
+    upper.set_title(title, loc="left")
+    _shade_sparse_spans(lower, metrics)
+    per_epoch = [
+        (record["epoch"], done["change_ratio"])
+        for record in metrics
+        for done in record["thresholdings"]
+        if done["change_ratio"] is not None
+    ]
+    if per_epoch:
+        lower.plot(
+            [epoch for epoch, _ in per_epoch],
+            [100 * ratio for _, ratio in per_epoch],
+            color=_CHANGE,
+            marker="o",
+        )
+        lower.set_ylim(bottom=0)
+    else:
+        lower.text(0.5, 0.5, "one thresholding: nothing to compare", ha="center", va="center",
+                   transform=lower.transAxes, color="0.4")  # fmt: skip
+        lower.set_yticks([])
+    lower.set_ylabel("change ratio, %")
+    lower.set_xlabel("epoch")
+    return figure
+
+
+def _weights(histograms: dict[str, Any], title: str) -> "Figure":
+    from matplotlib.figure import Figure
+
+    layers = histograms["layers"]
+    columns = min(3, len(layers))
+    rows = -(-len(layers) // columns)
+    figure = Figure((3.2 * columns, 2.2 * rows + 0.8), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False)
+    for axes, (name, counts) in zip(grid.flat, layers.items(), strict=False):
+        bins = len(counts["all"])
+        width = 2 * counts["limit"] / bins
+        centres = [-counts["limit"] + (i + 0.5) * width for i in range(bins)]
+        axes.bar(centres, counts["all"], width, color=_REMOVED, label="all")
+        axes.bar(centres, counts["kept"], width, color=_KEPT, label="kept")
+        axes.set_yscale("symlog")
+        kept = sum(counts["kept"]) / max(1, sum(counts["all"]))
+        axes.set_title(f"{name.removesuffix('.weight')}: {kept:.0%} kept", fontsize="medium")
+    for axes in list(grid.flat)[len(layers) :]:
+        axes.set_visible(False)
+    grid[0, 0].legend(loc="upper right", fontsize="small")
+    figure.suptitle(
+        f"{title}: weights at the last thresholding (before epoch {histograms['epoch'] + 1})",
+        fontsize="large",
+    )
+    return figure
+
+
+def _shade_sparse_spans(axes: "Axes", metrics: list[dict[str, Any]]) -> None:
+    """A band behind every run of sparse epochs."""
+    begin = None
+    for record in [*metrics, {"epoch": len(metrics), "phase": "end"}]:
+        if record["phase"] == "sparse" and begin is None:
+            begin = record["epoch"]
+        elif record["phase"] != "sparse" and begin is not None:
+            axes.axvspan(begin, record["epoch"], color=_SPARSE_SHADE, alpha=0.25, lw=0)
+            begin = None
+    axes.set_xlim(0, len(metrics))
+    axes.margins(x=0)

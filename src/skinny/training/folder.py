@@ -1,0 +1,121 @@
+"""A run folder: what its files are called, who may write it, and what is in its records."""
+
+import json
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import filelock
+
+from skinny.errors import SkinnyError
+from skinny.files import atomic_write
+from skinny.training import config as configs
+from skinny.training.config import Config
+
+
+class RunFolder:
+    """runs/<recipe>-<hash>/, held by one process at a time while open (a context manager)."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.config_file = self.path / "config.json"
+        self.metrics_file = self.path / "metrics.jsonl"
+        self.result_file = self.path / "result.json"
+        self.histograms_file = self.path / "histograms.json"
+        self.model_file = self.path / "model.skinny"
+        self.checkpoints = self.path / "checkpoint"
+        self.figures = self.path / "figures"
+        self._lock = filelock.FileLock(self.path / ".lock")
+
+    def __enter__(self) -> "RunFolder":
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire(timeout=0)
+        except filelock.Timeout:
+            raise SkinnyError(f"another process is training in {self.path}") from None
+        except OSError as error:
+            raise SkinnyError(f"cannot use {self.path}: {error.strerror}") from None
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._lock.release()
+
+    def claim(self, config: Config) -> None:
+        """Write the config, or see that the one already there is the same."""
+        if not self.config_file.exists():
+            with atomic_write(self.config_file, "w") as file:
+                file.write(configs.to_json(config) + "\n")
+        elif self.config() != config:
+            raise SkinnyError(f"{self.path} holds a run with another config; use another folder")
+
+    def config(self) -> Config:
+        try:
+            return configs.from_json(self.config_file.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise SkinnyError(
+                f"{self.path} is not a run folder: {self.config_file.name}: {error.strerror}"
+            ) from None
+        except (SkinnyError, UnicodeDecodeError) as error:
+            raise SkinnyError(f"{self.config_file}: {error}") from None
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """One record per epoch. A last line that was cut off while being written is left out."""
+        records: list[dict[str, Any]] = []
+        if self.metrics_file.exists():
+            for line in self.metrics_file.read_text(
+                encoding="utf-8", errors="replace"
+            ).splitlines():
+                try:
+                    record = json.loads(line)
+                except ValueError:
+                    break
+                if not isinstance(record, dict) or record.get("epoch") != len(records):
+                    break
+                records.append(record)
+        return records
+
+    def keep_metrics(self, epochs: int) -> None:
+        """Forget the records of epochs that will be trained again."""
+        kept = self.metrics()[:epochs]
+        with atomic_write(self.metrics_file, "w") as file:
+            file.writelines(json.dumps(record) + "\n" for record in kept)
+
+    def add_metrics(self, record: dict[str, Any]) -> None:
+        with self.metrics_file.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+
+    def result(self) -> dict[str, Any] | None:
+        """The outcome of a finished run; None while it is not finished."""
+        return self._read_json(self.result_file)
+
+    def write_result(self, result: dict[str, Any]) -> None:
+        self._write_json(self.result_file, result)
+
+    def histograms(self) -> dict[str, Any] | None:
+        return self._read_json(self.histograms_file)
+
+    def write_histograms(self, histograms: dict[str, Any]) -> None:
+        self._write_json(self.histograms_file, histograms)
+
+    @staticmethod
+    def _write_json(path: Path, value: dict[str, Any]) -> None:
+        with atomic_write(path, "w") as file:
+            file.write(json.dumps(value, indent=1) + "\n")
+
+    @staticmethod
+    def _read_json(path: Path) -> dict[str, Any] | None:
+        if not path.exists():
+            return None
+        try:
+            value = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise SkinnyError(f"{path} cannot be read: {error}") from None
+        if not isinstance(value, dict):
+            raise SkinnyError(f"{path} is damaged: it holds no record")
+        return value

@@ -1,0 +1,231 @@
+"""The one training loop."""
+
+import dataclasses
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+
+from skinny.errors import SkinnyError
+from skinny.training import checkpoint, outcome, session
+from skinny.training.config import Config
+from skinny.training.evaluation import Evaluation, evaluate
+from skinny.training.folder import RunFolder
+from skinny.training.observer import Observer, Plan, Silent, Step
+from skinny.training.schedule import factor_by_step
+from skinny.training.session import Session
+
+_LOOK_EVERY = 20  # steps between two looks at the loss: each makes a GPU wait
+
+
+@dataclass
+class Position:
+    """How far a training has come, and what it has measured in the epoch it is in."""
+
+    epoch: int = 0
+    step: int = 0  # steps done in this epoch
+    images: int = 0
+    loss: float = 0.0  # summed over images
+    correct: float = 0.0
+    seconds: float = 0.0
+    thresholdings: int = field(default=0)  # of the IHT history, those reported in earlier epochs
+
+
+def train(
+    config: Config,
+    folder: RunFolder,
+    *,
+    observer: Observer | None = None,
+    device: str = "auto",
+    data_dir: str | None = None,
+    checkpoint_seconds: float = 600.0,
+) -> dict[str, Any]:
+    """Train what `config` describes in `folder`, from its last checkpoint if there is one.
+
+    Returns the record of the outcome (see `outcome.py`). A checkpoint is written after every epoch,
+    and within one when `checkpoint_seconds` have passed since the last.
+    """
+    watcher = observer or Silent()
+    with folder:
+        folder.claim(config)
+        if (done := folder.result()) is not None:
+            watcher.note(f"{folder.path} is finished already")
+            return done
+        parts = session.build(config, device=device, data_dir=data_dir)
+        position = _resume(parts, folder, watcher)
+        watcher.begin(
+            Plan(
+                config,
+                parts.timeline,
+                len(parts.train_batches),
+                parts.train_batches.images,
+                position.epoch,
+                position.step,
+                {name: weight.numel() for name, weight in parts.iht.weights.items()},
+            )
+        )
+        try:
+            evaluation = None
+            while position.epoch < config.epochs:
+                evaluation = _epoch(parts, position, folder, watcher, checkpoint_seconds)
+            if evaluation is None:  # killed after the last epoch and before the result
+                evaluation = _evaluate(parts)
+            result = outcome.conclude(parts, evaluation, folder)
+        except OSError as error:
+            raise SkinnyError(
+                f"cannot write to {folder.path}: {error.strerror or error}; what was saved is "
+                "whole: make room and run the same command again to go on"
+            ) from error
+        finally:
+            watcher.end()
+    return result
+
+
+def _resume(parts: Session, folder: RunFolder, watcher: Observer) -> Position:
+    state = checkpoint.load(folder.checkpoints, watcher.note)
+    if state is None:
+        folder.keep_metrics(0)
+        return Position()
+    parts.load_state(state["session"])
+    position = Position(**state["position"])
+    folder.keep_metrics(position.epoch)
+    where = f"epoch {position.epoch + 1}" + (f", step {position.step}" if position.step else "")
+    watcher.note(f"going on in {folder.path} from {where}")
+    return position
+
+
+def _save(parts: Session, position: Position, folder: RunFolder) -> None:
+    state = {"session": parts.state(), "position": dataclasses.asdict(position)}
+    checkpoint.save(folder.checkpoints, state)
+
+
+def _epoch(
+    parts: Session,
+    position: Position,
+    folder: RunFolder,
+    watcher: Observer,
+    checkpoint_seconds: float,
+) -> Evaluation | None:
+    """Train the epoch `position` is in to its end, record it, and move on to the next."""
+    config, iht = parts.config, parts.iht
+    if position.step == 0:
+        _begin_epoch(parts, position, folder)
+    steps = len(parts.train_batches)
+    rate_factor = factor_by_step(config, parts.timeline, steps)
+    loss_sum = torch.tensor(position.loss, dtype=torch.float64, device=parts.device)
+    correct = torch.tensor(position.correct, dtype=torch.float64, device=parts.device)
+    began, spent_before = time.monotonic(), position.seconds
+    saved = began
+    parts.forward.train()
+    for x, y in parts.train_batches.epoch(position.epoch, position.step):
+        factor = rate_factor(position.epoch * steps + position.step)
+        for group in parts.optimizer.param_groups:
+            group["lr"] = config.lr * group["multiple"] * factor
+        loss, scores = _step(parts, x, y)
+        loss_sum += loss * len(y)
+        correct += (scores.argmax(dim=1) == y).sum()
+        position.step += 1
+        position.images += len(y)
+        mean = None
+        if position.step % _LOOK_EVERY == 0 or position.step == steps or parts.device.type == "cpu":
+            mean = float(loss_sum) / position.images
+            _check_loss(mean, position, folder)
+        watcher.step(
+            Step(
+                position.epoch,
+                position.step,
+                position.images,
+                mean,
+                iht.span.phase if iht.span else "dense",
+                iht.sparsity,
+            )
+        )
+        now = time.monotonic()
+        if now - saved > checkpoint_seconds and position.step < steps and mean is not None:
+            position.loss, position.correct = float(loss_sum), float(correct)
+            position.seconds = spent_before + now - began
+            _save(parts, position, folder)
+            saved = now
+    seconds = spent_before + time.monotonic() - began
+    last = position.epoch == config.epochs - 1
+    due = last or (position.epoch + 1) % config.eval_every == 0
+    evaluation = _evaluate(parts) if due else None
+    record = _record(parts, position, evaluation, float(loss_sum), float(correct), seconds)
+    folder.add_metrics(record)
+    reported = len(iht.history)
+    vars(position).update(vars(Position(epoch=position.epoch + 1, thresholdings=reported)))
+    _save(parts, position, folder)
+    watcher.epoch(record)
+    return evaluation
+
+
+def _begin_epoch(parts: Session, position: Position, folder: RunFolder) -> None:
+    """Threshold or restore where a span begins; keep what the weights looked like before."""
+    begins_sparse = any(
+        span.start == position.epoch and span.sparsity for span in parts.timeline.spans
+    )
+    if parts.timeline.unit == "epoch" and begins_sparse:
+        before = {name: weight.detach().clone() for name, weight in parts.iht.weights.items()}
+        parts.iht.begin_epoch()
+        assert parts.iht.masks is not None
+        folder.write_histograms(
+            {"epoch": position.epoch, "layers": outcome.histograms(before, parts.iht.masks)}
+        )
+    else:
+        parts.iht.begin_epoch()
+
+
+def _step(parts: Session, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """One forward, backward and update; the loss and the scores [n, classes], detached."""
+    parts.optimizer.zero_grad(set_to_none=True)
+    with parts.autocast():
+        scores = parts.forward(x)
+        loss = F.cross_entropy(scores, y, label_smoothing=parts.config.label_smoothing)
+    parts.scaler.scale(loss).backward()
+    parts.scaler.step(parts.optimizer)
+    parts.scaler.update()
+    return loss.detach(), scores.detach()
+
+
+def _evaluate(parts: Session) -> Evaluation:
+    return evaluate(parts.forward, parts.test_batches, len(parts.dataset.classes))
+
+
+def _check_loss(mean: float, position: Position, folder: RunFolder) -> None:
+    if mean - mean != 0:  # NaN or infinite
+        raise SkinnyError(
+            f"the loss became {mean} in epoch {position.epoch + 1}, step {position.step}: "
+            f"try a lower --lr or some --warmup (the checkpoint before it is in {folder.path})"
+        )
+
+
+def _record(
+    parts: Session,
+    position: Position,
+    evaluation: Evaluation | None,
+    loss: float,
+    correct: float,
+    seconds: float,
+) -> dict[str, Any]:
+    """One line of metrics.jsonl."""
+    span = parts.iht.span
+    assert span is not None
+    return {
+        "epoch": position.epoch,
+        "phase": span.phase,
+        "sparsity": parts.iht.sparsity,
+        "layers": parts.iht.layer_sparsity(),
+        "lr": max(group["lr"] for group in parts.optimizer.param_groups),
+        "train_loss": loss / position.images,
+        "train_accuracy": correct / position.images,
+        "test_loss": None if evaluation is None else evaluation.loss,
+        "test_accuracy": None if evaluation is None else evaluation.accuracy,
+        "thresholdings": [
+            {"at": done.at, "target": done.target, "change_ratio": done.change_ratio}
+            for done in parts.iht.history[position.thresholdings :]
+        ],
+        "images_per_second": position.images / max(seconds, 1e-9),
+        "seconds": seconds,
+    }

@@ -1,0 +1,47 @@
+"""What a training tells while it runs. How that looks is not the loop's business."""
+
+from typing import Any, NamedTuple, Protocol
+
+from skinny.iht.timeline import Timeline
+from skinny.training.config import Config
+
+
+class Plan(NamedTuple):
+    """What is going to happen."""
+
+    config: Config
+    timeline: Timeline
+    steps_per_epoch: int
+    images_per_epoch: int
+    first_epoch: int  # later than 0 when a run is resumed
+    first_step: int  # within that epoch
+    layers: dict[str, int]  # thresholded layers and their sizes
+
+
+class Step(NamedTuple):
+    """One optimizer step done."""
+
+    epoch: int
+    step: int
+    images: int
+    loss: float | None  # mean over the epoch so far; None when it was not read from the device
+    phase: str
+    sparsity: float
+
+
+class Observer(Protocol):
+    def begin(self, plan: Plan) -> None: ...
+    def step(self, step: Step) -> None: ...
+    def epoch(self, record: dict[str, Any]) -> None: ...
+    def note(self, text: str) -> None: ...
+    def end(self) -> None: ...
+
+
+class Silent:
+    """Tells nothing."""
+
+    def begin(self, plan: Plan) -> None: ...
+    def step(self, step: Step) -> None: ...
+    def epoch(self, record: dict[str, Any]) -> None: ...
+    def note(self, text: str) -> None: ...
+    def end(self) -> None: ...

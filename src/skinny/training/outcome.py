@@ -1,0 +1,70 @@
+"""What came out of a run: the record that stays when the training is over."""
+
+import platform
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import skinny
+from skinny.training.evaluation import Evaluation
+from skinny.training.folder import RunFolder
+from skinny.training.session import Session
+
+_BINS = 60
+
+
+def conclude(parts: Session, evaluation: Evaluation, folder: RunFolder) -> dict[str, Any]:
+    """Write result.json, the last thing a run writes: with it the run counts as finished."""
+    metrics = folder.metrics()
+    weights = {
+        name: {"size": weight.numel(), "kept": int(torch.count_nonzero(weight.detach()))}
+        for name, weight in parts.iht.weights.items()
+    }
+    parameters = list(parts.model.parameters())
+    result = {
+        "test_accuracy": evaluation.accuracy,
+        "test_top5": evaluation.top5,
+        "test_loss": evaluation.loss,
+        "test_images": list(evaluation.images),
+        "test_errors": list(evaluation.errors),
+        "train_accuracy": metrics[-1]["train_accuracy"],
+        "train_loss": metrics[-1]["train_loss"],
+        "classes": list(parts.dataset.classes),
+        "parameters": sum(p.numel() for p in parameters),
+        "nonzero": sum(int(torch.count_nonzero(p.detach())) for p in parameters),
+        "weights": weights,
+        "seconds": sum(record["seconds"] for record in metrics),
+        "versions": {
+            "skinny": skinny.__version__,
+            "torch": str(torch.__version__),
+            "python": platform.python_version(),
+        },
+        "device": _device_name(parts.device),
+        "threads": torch.get_num_threads(),
+    }
+    folder.write_result(result)
+    return result
+
+
+def histograms(weights: Mapping[str, Tensor], masks: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Per layer: equal bins over [-limit, limit], how many weights fall in each, how many stay."""
+    made = {}
+    for name, weight in weights.items():
+        values = weight.detach().float().cpu()
+        limit = max(float(values.abs().max()), 1e-12)
+        counts = torch.histc(values, _BINS, -limit, limit)
+        kept = torch.histc(values[masks[name].cpu()], _BINS, -limit, limit)
+        made[name] = {
+            "limit": limit,
+            "all": counts.to(torch.int64).tolist(),
+            "kept": kept.to(torch.int64).tolist(),
+        }
+    return made
+
+
+def _device_name(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{device.type} ({platform.machine()})"

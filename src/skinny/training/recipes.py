@@ -1,0 +1,170 @@
+"""Whole configs by name. Each is a function, so that reading one is reading all of its settings.
+
+The paper's settings are for GPUs; the quick ones make sense on a laptop's CPU and are not the
+paper's experiment. Any field can be changed on the command line.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from skinny.errors import SkinnyError
+from skinny.training.config import Config
+
+
+def demo() -> Config:
+    """Handwritten digits that ship with scikit-learn, in seconds: the demo's network."""
+    return Config(
+        name="demo",
+        data="digits",
+        model="nin-digits",
+        batch_norm=True,
+        dropout=0.2,
+        sparsity=0.9,
+        epochs=32,
+        dense=4,
+        sparse=12,
+        lr=0.1,
+        batch_size=64,
+        weight_decay=5e-4,
+    )
+
+
+def cifar10_quick() -> Config:
+    """5,000 CIFAR-10 images, half-width NIN with batch normalisation, flips and crops."""
+    return Config(
+        name="cifar10-quick",
+        data="cifar10",
+        train_size=5000,
+        augment="flip-crop",
+        model="nin-cifar",
+        width=0.5,
+        batch_norm=True,
+        sparsity=0.9,
+        epochs=30,
+        dense=3,
+        sparse=12,
+        lr=0.1,
+        weight_decay=5e-4,
+        channels_last=True,
+        eval_every=10,
+    )
+
+
+def cifar100_quick() -> Config:
+    """10,000 CIFAR-100 images, otherwise as for CIFAR-10, at 80 % sparsity."""
+    return replace(
+        cifar10_quick(), name="cifar100-quick", data="cifar100", train_size=10000, sparsity=0.8
+    )
+
+
+def mnist_quick() -> Config:
+    """5,000 MNIST images, half-width NIN with batch normalisation, no augmentation."""
+    return replace(
+        cifar10_quick(), name="mnist-quick", data="mnist", model="nin-mnist", augment="none"
+    )
+
+
+def fashion_mnist_quick() -> Config:
+    """5,000 Fashion-MNIST images, as for MNIST but with flips."""
+    return replace(mnist_quick(), name="fashion-mnist-quick", data="fashion-mnist", augment="flip")
+
+
+def cifar10_paper() -> Config:
+    """The paper's NIN on CIFAR-10: s1 = 15, s2 = 150, two cycles, Caffe's NIN settings."""
+    return Config(
+        name="cifar10-paper",
+        data="cifar10",
+        augment="flip",
+        whiten=True,
+        model="nin-cifar",
+        dropout=0.5,
+        init="caffe",
+        sparsity=0.5,
+        epochs=330,
+        dense=15,
+        sparse=150,
+        lr=0.1,
+        momentum=0.9,
+        weight_decay=1e-4,
+        bias_lr=2.0,
+        last_layer_lr=0.1,
+        schedule="step",
+        lr_drops=(100 / 120,),
+        batch_size=128,
+        channels_last=True,
+    )
+
+
+def cifar100_paper() -> Config:
+    """The paper's NIN on CIFAR-100, settings as for CIFAR-10."""
+    return replace(cifar10_paper(), name="cifar100-paper", data="cifar100")
+
+
+def mnist_paper() -> Config:
+    """The paper's NIN on MNIST: settings as for CIFAR-10, no augmentation and no whitening."""
+    return replace(
+        cifar10_paper(),
+        name="mnist-paper",
+        data="mnist",
+        model="nin-mnist",
+        augment="none",
+        whiten=False,
+    )
+
+
+def imagenet_paper() -> Config:
+    """The paper's AlexNet on ImageNet: s1 = 15, s2 = 40, two cycles, Caffe's AlexNet settings."""
+    return Config(
+        name="imagenet-paper",
+        data="imagenet",
+        augment="flip-crop",
+        model="alexnet",
+        dropout=0.5,
+        sparsity=0.5,
+        epochs=110,
+        dense=15,
+        sparse=40,
+        lr=0.01,
+        momentum=0.9,
+        weight_decay=5e-4,
+        bias_lr=2.0,
+        schedule="step",
+        lr_drops=(100 / 450, 200 / 450, 300 / 450, 400 / 450),
+        batch_size=256,
+        channels_last=True,
+    )
+
+
+_RECIPES: dict[str, Callable[[], Config]] = {
+    make().name: make
+    for make in (
+        demo,
+        mnist_quick,
+        fashion_mnist_quick,
+        cifar10_quick,
+        cifar100_quick,
+        mnist_paper,
+        cifar10_paper,
+        cifar100_paper,
+        imagenet_paper,
+    )
+}
+
+
+def names() -> tuple[str, ...]:
+    return tuple(_RECIPES)
+
+
+def describe(name: str) -> str:
+    """The first line of a recipe's description."""
+    return (_find(name).__doc__ or "").splitlines()[0]
+
+
+def recipe(name: str) -> Config:
+    return _find(name)()
+
+
+def _find(name: str) -> Callable[[], Config]:
+    if name not in _RECIPES:
+        raise SkinnyError(f"there is no recipe {name!r}; there are {', '.join(names())}")
+    return _RECIPES[name]

@@ -1,0 +1,192 @@
+"""From a config to the parts of a training: data, model, optimizer, IHT; and their joint state."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from skinny import data, models
+from skinny.errors import SkinnyError
+from skinny.iht.controller import IHT
+from skinny.iht.timeline import Timeline
+from skinny.training import config as configs
+from skinny.training.config import Config
+
+_DTYPE = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+@dataclass
+class Session:
+    """The parts of one training. Everything that changes while it runs is in `state()`."""
+
+    config: Config
+    device: torch.device
+    dataset: data.Dataset
+    train_batches: data.Batches
+    test_batches: data.Batches
+    timeline: Timeline
+    model: nn.Module  # holds the parameters
+    forward: nn.Module  # what is called: the model, or its compiled form
+    optimizer: torch.optim.Optimizer
+    iht: IHT
+    scaler: torch.amp.GradScaler
+
+    def autocast(self) -> torch.autocast:
+        dtype = _DTYPE.get(self.config.precision)
+        return torch.autocast(self.device.type, dtype=dtype, enabled=dtype is not None)
+
+    def state(self) -> dict[str, Any]:
+        random = {"cpu": torch.get_rng_state()}
+        if self.device.type == "cuda":
+            random["cuda"] = torch.cuda.get_rng_state(self.device)
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "iht": self.iht.state_dict(),
+            "scaler": self.scaler.state_dict(),
+            "random": random,
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.iht.load_state_dict(state["iht"])
+        self.scaler.load_state_dict(state["scaler"])
+        torch.set_rng_state(state["random"]["cpu"])
+        if self.device.type == "cuda" and "cuda" in state["random"]:
+            torch.cuda.set_rng_state(state["random"]["cuda"], self.device)
+
+
+def build(config: Config, *, device: str = "auto", data_dir: str | None = None) -> Session:
+    """All parts of the training, ready for its first step."""
+    configs.check(config)
+    target = choose_device(device)
+    _check_precision(config, target)
+    dataset = load_data(config, data_dir)
+    train_batches = data.training_batches(
+        dataset,
+        batch_size=config.batch_size,
+        seed=config.seed,
+        device=target,
+        augment=config.augment,
+        whiten=config.whiten,
+        channels_last=config.channels_last,
+    )
+    test_batches = data.test_batches(
+        dataset,
+        batch_size=max(256, config.batch_size),
+        device=target,
+        whiten=config.whiten,
+        channels_last=config.channels_last,
+    )
+    torch.manual_seed(config.seed)
+    model = build_model(config, dataset).to(target)
+    if config.channels_last:
+        # Module.to with a memory format converts every four-dimensional parameter
+        model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    optimizer = build_optimizer(config, model)
+    timeline = configs.timeline(config, len(train_batches))
+    iht = IHT(
+        model,
+        optimizer,
+        timeline,
+        budget=configs.layer_rules(config) or config.budget,
+        include=config.include or None,
+        exclude=config.exclude,
+        score=config.score,
+        restore=config.restore,
+        seed=config.seed,
+    )
+    forward = torch.compile(model) if config.compile else model
+    assert isinstance(forward, nn.Module)
+    scaler = torch.amp.GradScaler(target.type, enabled=config.precision == "fp16")
+    return Session(
+        config,
+        target,
+        dataset,
+        train_batches,
+        test_batches,
+        timeline,
+        model,
+        forward,
+        optimizer,
+        iht,
+        scaler,
+    )
+
+
+def load_data(config: Config, data_dir: str | None = None) -> data.Dataset:
+    return data.load(
+        config.data,
+        data_dir=data_dir,
+        train_size=config.train_size,
+        resize=config.resize,
+        crop=config.crop,
+    )
+
+
+def build_model(config: Config, dataset: data.Dataset) -> nn.Module:
+    options = {
+        name: value
+        for name in ("width", "batch_norm", "dropout", "init")
+        if (value := getattr(config, name)) is not None
+    }
+    return models.build(
+        config.model,
+        classes=len(dataset.classes),
+        channels=dataset.channels,
+        image_size=dataset.image_size,
+        **options,
+    )
+
+
+def build_optimizer(config: Config, model: nn.Module) -> torch.optim.Optimizer:
+    """Groups by what differs: weights or biases (all that is one-dimensional), last layer or not.
+
+    Each group's `multiple` is what its learning rate is of the schedule's.
+    """
+    last = [module for module in model.modules() if isinstance(module, nn.Linear | nn.Conv2d)][-1:]
+    in_last = {id(parameter) for module in last for parameter in module.parameters()}
+    groups: dict[tuple[bool, bool], list[nn.Parameter]] = {}
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            key = (parameter.dim() <= 1, id(parameter) in in_last)
+            groups.setdefault(key, []).append(parameter)
+    if not groups:
+        raise SkinnyError(f"the model {config.model} has no trainable parameter")
+    described = [
+        {
+            "params": parameters,
+            "weight_decay": 0.0 if is_bias and not config.decay_biases else config.weight_decay,
+            "multiple": (config.bias_lr if is_bias else 1.0)
+            * (config.last_layer_lr if is_last else 1.0),
+        }
+        for (is_bias, is_last), parameters in groups.items()
+    ]
+    if config.optimizer == "adamw":
+        return torch.optim.AdamW(described, lr=config.lr, betas=(config.momentum, 0.999))
+    return torch.optim.SGD(
+        described, lr=config.lr, momentum=config.momentum, nesterov=config.nesterov
+    )
+
+
+def choose_device(device: str) -> torch.device:
+    if device == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        chosen = torch.device(device)
+        torch.empty(1, device=chosen)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise SkinnyError(f"the device {device!r} cannot be used here: {reason}") from None
+    return chosen
+
+
+def _check_precision(config: Config, device: torch.device) -> None:
+    if config.precision == "bf16" and device.type == "cuda" and not torch.cuda.is_bf16_supported():
+        raise SkinnyError("this GPU has no bf16; use --precision fp16 or fp32")
+    if config.precision == "fp16" and device.type == "cpu":
+        raise SkinnyError("fp16 is for GPUs; on a CPU use --precision bf16 or fp32")

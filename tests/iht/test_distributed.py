@@ -1,0 +1,47 @@
+"""Two real processes under DistributedDataParallel: the same masks on both, and zeros stay zero."""
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch import nn
+
+from skinny.iht import timeline
+from skinny.iht.controller import IHT
+
+
+def train_one_rank(rank, folder):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Linear(12, 16), nn.ReLU(), nn.Linear(16, 3))
+    model = nn.parallel.DistributedDataParallel(plain)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.05, weight_decay=0.1)
+    iht = IHT(model, optimizer, timeline.sdnn(epochs=4, sparsity=0.8, dense=1, sparse=1))
+    draw = torch.Generator().manual_seed(rank)  # each rank sees its own data
+    norms = []
+    for _ in range(4):
+        iht.begin_epoch()
+        for _ in range(3):
+            x = torch.randn(8, 12, generator=draw)
+            y = torch.randint(0, 3, (8,), generator=draw)
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            norms.append(float(nn.utils.clip_grad_norm_(model.parameters(), 1.0)))
+            if iht.sparse:
+                assert all((p.grad[~iht.masks[n]] == 0).all() for n, p in iht.weights.items())
+            optimizer.step()
+            if iht.sparse:
+                assert all((p[~iht.masks[n]] == 0).all() for n, p in iht.weights.items())
+    torch.save((plain.state_dict(), iht.masks, norms), f"{folder}/{rank}.pt")
+    dist.destroy_process_group()
+
+
+def test_every_rank_has_the_same_masks_and_weights(tmp_path):
+    mp.spawn(train_one_rank, args=(str(tmp_path),), nprocs=2)
+    (weights, masks, norms), (weights_1, masks_1, norms_1) = (
+        torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in (0, 1)
+    )
+    assert list(masks) == ["0.weight", "2.weight"]
+    assert all(torch.equal(masks[name], masks_1[name]) for name in masks)
+    assert all(torch.equal(weights[name], weights_1[name]) for name in weights)
+    assert norms == norms_1
