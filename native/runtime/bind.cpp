@@ -66,7 +66,7 @@ View compact(const Program& p, const Box& box) {
   return v;
 }
 
-size_t interleaved(size_t phase) { return phase == block ? Engine::lanes() : 1; }
+size_t interleaved(size_t phase) { return phase == block ? Engine::lanes() : size_t{1}; }
 
 void begin(Engine& e, size_t phase, size_t positions, const Box& in, const Box& out) {
   Program& p = program(e, phase);
@@ -294,10 +294,20 @@ using Result = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 std::vector<std::vector<double>> run(const Engine& e, Images x, size_t images, size_t size,
                                      const Result& y, size_t threads, bool timed) {
-  for (const Program& p : e.program) require(p.positions, "the program is not complete");
-  require(images > 0 && images == y.shape(0) && y.shape(1) == e.program[tail].out.size(),
+  require(images > 0 && e.program[tail].positions && images == y.shape(0) &&
+              y.shape(1) == e.program[tail].out.size(),
           "y must be [images][outputs]");
-  require(size == images * e.program[single].in.size(), "x must be whole images");
+  for (Phase phase : {single, block}) {
+    const Program& p = e.program[phase];
+    size_t singles = Engine::singles(images);
+    if (phase == single ? singles == 0 : singles == images) continue;
+    require(p.positions && size == images * p.in.size() &&
+                p.out.size() == e.program[tail].in.size(),
+            "x must be whole images, for a program that is complete");
+    require(!x.bytes || x.scale.size() == p.in.channels,
+            "a scale and a shift for each channel are needed");
+    x.size = p.in.size();
+  }
   require(threads > 0, "at least one thread is needed");
   std::vector<std::vector<double>> seconds(timed ? phases : 0);
   nb::gil_scoped_release release;
@@ -339,8 +349,7 @@ void bind_runtime(nb::module_& m) {
   nb::class_<Engine>(m, "Engine")
       .def(nb::init<>())
       .def_static("lanes", &Engine::lanes)
-      .def_static("uses_single", &Engine::uses_single)
-      .def_static("uses_block", &Engine::uses_block)
+      .def_static("singles", &Engine::singles)
       .def("begin", &begin)
       .def("add_chain", &add_chain)
       .def("add_linear", &add_linear)
@@ -360,13 +369,12 @@ void bind_runtime(nb::module_& m) {
            })
       .def("run_floats",
            [](const Engine& e, const Floats& x, const Result& y, size_t threads, bool timed) {
-             return run(e, {nullptr, x.data(), {}, {}}, y.shape(0), x.size(), y, threads, timed);
+             return run(e, {nullptr, x.data(), {}, {}, 0}, y.shape(0), x.size(), y, threads, timed);
            })
       .def("run_bytes", [](const Engine& e, const In<uint8_t, 1>& x, const Floats& scale,
                            const Floats& shift, const Result& y, size_t threads, bool timed) {
-        require(scale.size() == e.program[single].in.channels && shift.size() == scale.size(),
-                "a scale and a shift for each channel are needed");
-        return run(e, {x.data(), nullptr, copy(scale), copy(shift)}, y.shape(0), x.size(), y,
+        require(shift.size() == scale.size(), "a shift for each scale is needed");
+        return run(e, {x.data(), nullptr, copy(scale), copy(shift), 0}, y.shape(0), x.size(), y,
                    threads, timed);
       });
 }

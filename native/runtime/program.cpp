@@ -96,11 +96,9 @@ size_t Program::scratch(size_t n) const {
 }
 
 size_t Engine::lanes() { return static_cast<size_t>(SKINNY_CHOOSE(tile).lanes); }
-bool Engine::uses_block(size_t images) {
-  return blocks_of(std::min(images, most_images)) || blocks_of(images % most_images);
-}
-bool Engine::uses_single(size_t images) {
-  return singles_of(std::min(images, most_images)) || singles_of(images % most_images);
+
+size_t Engine::singles(size_t images) {
+  return images / most_images * singles_of(most_images) + singles_of(images % most_images);
 }
 
 std::unique_ptr<Engine::Memory> Engine::borrow(size_t floats) const {
@@ -126,7 +124,7 @@ void Engine::give_back(std::unique_ptr<Memory> memory) const {
 
 void Engine::run(const Images& x, size_t images, float* y, size_t threads,
                  std::vector<double>* seconds) const {
-  size_t outputs = program[tail].out.size(), inputs = program[single].in.size();
+  size_t outputs = program[tail].out.size(), inputs = x.size;
   if (seconds)
     for (size_t p = 0; p < phases; ++p) seconds[p].resize(program[p].steps.size());
   for (size_t first = 0; first < images; first += most_images) {

@@ -23,6 +23,7 @@ struct Images {
   const uint8_t* bytes = nullptr;  // with value * scale + shift of its channel
   const float* floats = nullptr;
   std::vector<float> scale, shift;
+  size_t size = 0;  // of one image
 };
 
 // Which program a step belongs to.
@@ -40,9 +41,8 @@ class Engine {
   // y: [images][outputs]. Adds each step's seconds to `seconds[phase]` where it is given.
   void run(const Images& x, size_t images, float* y, size_t threads,
            std::vector<double>* seconds) const;
-  // Does a batch of so many images need the head for one image, and the one for a vector of them?
-  static bool uses_single(size_t images);
-  static bool uses_block(size_t images);
+  // How many images of a batch run one by one; the others run in vectors.
+  static size_t singles(size_t images);
 
  private:
   struct Memory;
