@@ -176,14 +176,14 @@ void softmax(const float* from, float* to, size_t axis, size_t inner, bool log) 
 
 // Images interleaved: every input is whole vectors.
 template <bool Max>
-void pool_images(const float* row, size_t row_stride, size_t rows, float row_scale,
+void pool_images(const float* const* row, size_t rows, float row_scale,
                  const Windows& windows, size_t n, float* to) {
   for (int32_t x = 0; x < windows.count; ++x)
     for (size_t i = 0; i < n; i += V) {
       Vec result = Max ? splat(-INFINITY) : Vec{};
       for (size_t r = 0; r < rows; ++r)
         for (int32_t at = windows.begin[x]; at < windows.end[x]; at += windows.step) {
-          Vec v = load(row + r * row_stride + static_cast<size_t>(at) * n + i);
+          Vec v = load(row[r] + static_cast<size_t>(at) * n + i);
           result = Max ? at_least(result, v) : result + v;
         }
       if (!Max) result *= row_scale * windows.scale[x];
@@ -193,18 +193,17 @@ void pool_images(const float* row, size_t row_stride, size_t rows, float row_sca
 
 // One image: reduce the rows with vectors along them, then the columns one by one.
 template <bool Max>
-void pool_columns(const float* row, size_t row_stride, size_t rows, float row_scale,
+void pool_columns(const float* const* row, size_t rows, float row_scale,
                   const Windows& windows, size_t width, float* column, float* to) {
-  memcpy(column, row, width * sizeof(float));
+  memcpy(column, row[0], width * sizeof(float));
   for (size_t r = 1; r < rows; ++r) {
-    row += row_stride;
     size_t x = 0;
     for (; x + V <= width; x += V) {
-      Vec a = load(column + x), b = load(row + x);
+      Vec a = load(column + x), b = load(row[r] + x);
       store(column + x, Max ? at_least(a, b) : a + b);
     }
     for (; x < width; ++x)
-      column[x] = !Max ? column[x] + row[x] : column[x] < row[x] ? row[x] : column[x];
+      column[x] = !Max ? column[x] + row[r][x] : column[x] < row[r][x] ? row[r][x] : column[x];
   }
   for (int32_t x = 0; x < windows.count; ++x) {
     float result = Max ? -INFINITY : 0.f;
@@ -214,13 +213,13 @@ void pool_columns(const float* row, size_t row_stride, size_t rows, float row_sc
   }
 }
 
-void pool(bool max, const float* row, size_t row_stride, size_t rows, float row_scale,
+void pool(bool max, const float* const* row, size_t rows, float row_scale,
           const Windows& windows, size_t width, size_t n, float* column, float* to) {
   if (n % V == 0)
-    (max ? pool_images<true> : pool_images<false>)(row, row_stride, rows, row_scale, windows, n, to);
+    (max ? pool_images<true> : pool_images<false>)(row, rows, row_scale, windows, n, to);
   else
-    (max ? pool_columns<true> : pool_columns<false>)(row, row_stride, rows, row_scale, windows,
-                                                     width, column, to);
+    (max ? pool_columns<true> : pool_columns<false>)(row, rows, row_scale, windows, width, column,
+                                                     to);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/array.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -66,7 +67,7 @@ View compact(const Program& p, const Box& box) {
   return v;
 }
 
-size_t interleaved(size_t phase) { return phase == block ? Engine::lanes() : size_t{1}; }
+size_t interleaved(size_t phase) { return phase == block ? Engine::lanes() : 1; }
 
 void begin(Engine& e, size_t phase, size_t positions, const Box& in, const Box& out) {
   Program& p = program(e, phase);
@@ -81,16 +82,50 @@ void add(Program& p, S step) {
   p.steps.push_back(std::make_shared<const S>(std::move(step)));
 }
 
+Pool::Axis axis(const Ints& begins, const Ints& ends, const Floats& scale, int32_t step,
+                   size_t inputs, size_t outputs) {
+  require(step > 0 && begins.size() == outputs && ends.size() == outputs && scale.size() == outputs,
+          "a pooling window for each output is needed");
+  for (size_t i = 0; i < outputs; ++i)
+    require(begins.data()[i] >= 0 && begins.data()[i] < ends.data()[i] &&
+                static_cast<size_t>(ends.data()[i]) <= inputs &&
+                static_cast<size_t>(ends.data()[i] - begins.data()[i]) <=
+                    Pool::most_rows * static_cast<size_t>(step),
+            "a pooling window must lie in its input");
+  return {copy(begins), copy(ends), copy(scale), step};
+}
+
+using AxisArgs = std::tuple<Ints, Ints, Floats, int32_t>;
+
+Pool pooling(bool max, const AxisArgs& rows, const AxisArgs& columns, size_t height, size_t width,
+             const View& out) {
+  auto make = [](const AxisArgs& a, size_t inputs, size_t outputs) {
+    return axis(std::get<0>(a), std::get<1>(a), std::get<2>(a), std::get<3>(a), inputs, outputs);
+  };
+  return {max, make(rows, height, out.height), make(columns, width, out.width)};
+}
+
 using StageArgs = std::tuple<std::shared_ptr<ConvWeights>, Floats, float, float, ActivationArgs>;
 
-void add_chain(Engine& e, size_t phase, const Box& in, const Box& out, size_t first, bool flat,
-               size_t tile_rows, size_t tile_columns, bool share_channels,
-               const std::vector<StageArgs>& stages) {
+using PoolArgs = std::tuple<bool, AxisArgs, AxisArgs>;
+
+void add_chain(Engine& e, size_t phase, const Box& in, const Box& out, size_t height, size_t width,
+               size_t first, bool flat, size_t tile_rows, size_t tile_columns, bool share_channels,
+               const std::vector<StageArgs>& stages, const std::optional<PoolArgs>& pool) {
   Program& p = program(e, phase);
   require(phase != tail, "a convolution belongs to a head");
   Chain step;
   step.in = inside(p, in);
   step.out = inside(p, out);
+  step.height = height;
+  step.width = width;
+  if (pool) {
+    require(!flat && !share_channels && tile_rows == 1, "only rows can be pooled as they come");
+    step.pool = std::make_shared<const Pool>(pooling(
+        std::get<0>(*pool), std::get<1>(*pool), std::get<2>(*pool), height, width, step.out));
+  } else {
+    require(height == step.out.height && width == step.out.width, "a chain must fill its output");
+  }
   step.first = first;
   step.flat = flat;
   step.tile_rows = tile_rows;
@@ -99,7 +134,7 @@ void add_chain(Engine& e, size_t phase, const Box& in, const Box& out, size_t fi
   size_t n = interleaved(phase), lanes = Engine::lanes();
   require(tile_rows && tile_columns && tile_rows * tile_columns <= tile_vectors,
           "a tile must fit the registers");
-  require(!flat || n == 1, "only one image may be laid out flat");
+  require(!flat || (n == 1 && width <= step.in.pitch), "only one image may be laid out flat");
   require(!stages.empty() && !(share_channels && stages.size() > 1),
           "a chain that shares channels has one stage");
   for (const auto& [weights, bias, low, high, act] : stages) {
@@ -107,9 +142,8 @@ void add_chain(Engine& e, size_t phase, const Box& in, const Box& out, size_t fi
     require(weights && bias.size() == weights->outputs(), "one bias for each output is needed");
     int64_t from = 0, to = static_cast<int64_t>(channels * tile_vectors * lanes);
     if (step.stages.empty()) {
-      size_t rows = step.flat ? 1 : step.out.height;
-      size_t columns = flat ? (step.out.height - 1) * step.in.pitch + step.out.width
-                            : step.out.width * n;
+      size_t rows = flat ? 1 : height;
+      size_t columns = flat ? (height - 1) * step.in.pitch + width : width * n;
       from = static_cast<int64_t>((step.in.offset + first) * n);
       // The last tile may be wider than the row by less than a vector: the arena's slack.
       to = static_cast<int64_t>(p.positions * n) - from -
@@ -147,19 +181,6 @@ void add_linear(Engine& e, size_t phase, const Box& in, const Box& out,
   add(p, std::move(step));
 }
 
-Pooling::Axis axis(const Ints& begins, const Ints& ends, const Floats& scale, int32_t step,
-                   size_t inputs, size_t outputs) {
-  require(step > 0 && begins.size() == outputs && ends.size() == outputs && scale.size() == outputs,
-          "a pooling window for each output is needed");
-  for (size_t i = 0; i < outputs; ++i)
-    require(begins.data()[i] >= 0 && begins.data()[i] < ends.data()[i] &&
-                static_cast<size_t>(ends.data()[i]) <= inputs,
-            "a pooling window must lie in its input");
-  return {copy(begins), copy(ends), copy(scale), step};
-}
-
-using AxisArgs = std::tuple<Ints, Ints, Floats, int32_t>;
-
 void add_pool(Engine& e, size_t phase, const Box& in, const Box& out, bool max,
               const AxisArgs& rows, const AxisArgs& columns) {
   Program& p = program(e, phase);
@@ -168,11 +189,7 @@ void add_pool(Engine& e, size_t phase, const Box& in, const Box& out, bool max,
   step.out = inside(p, out);
   require(step.in.channels == step.out.channels, "pooling keeps the channels");
   require(phase != tail, "pooling belongs to a head");
-  step.max = max;
-  step.rows = axis(std::get<0>(rows), std::get<1>(rows), std::get<2>(rows), std::get<3>(rows),
-                   step.in.height, step.out.height);
-  step.columns = axis(std::get<0>(columns), std::get<1>(columns), std::get<2>(columns),
-                      std::get<3>(columns), step.in.width, step.out.width);
+  step.pool = pooling(max, rows, columns, step.in.height, step.in.width, step.out);
   add(p, std::move(step));
 }
 
@@ -309,7 +326,7 @@ std::vector<std::vector<double>> run(const Engine& e, Images x, size_t images, s
     x.size = p.in.size();
   }
   require(threads > 0, "at least one thread is needed");
-  std::vector<std::vector<double>> seconds(timed ? phases : 0);
+  std::vector<std::vector<double>> seconds(timed ? size_t{phases} : 0);
   nb::gil_scoped_release release;
   e.run(x, images, y.data(), threads, timed ? seconds.data() : nullptr);
   return seconds;
@@ -351,7 +368,8 @@ void bind_runtime(nb::module_& m) {
       .def_static("lanes", &Engine::lanes)
       .def_static("singles", &Engine::singles)
       .def("begin", &begin)
-      .def("add_chain", &add_chain)
+      .def("add_chain", &add_chain, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
+           nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none())
       .def("add_linear", &add_linear)
       .def("add_pool", &add_pool)
       .def("add_sample", &add_sample)

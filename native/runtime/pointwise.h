@@ -34,9 +34,9 @@ struct PointwiseKernels {
               float alpha, float beta, float k);
   // Over `axis` entries, `inner` floats apart, for each of the `inner` neighbours.
   void (*softmax)(const float* from, float* to, size_t axis, size_t inner, bool log);
-  // One row of output, from `rows` rows of input, `row_stride` floats apart, of `n` images
+  // One row of output, from the `rows` rows of input at row[0], row[1], ..., of `n` images
   // interleaved. `column` has room for one input row of `width` columns.
-  void (*pool)(bool max, const float* row, size_t row_stride, size_t rows, float row_scale,
+  void (*pool)(bool max, const float* const* row, size_t rows, float row_scale,
                const Windows& windows, size_t width, size_t n, float* column, float* to);
 };
 

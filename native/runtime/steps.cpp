@@ -25,23 +25,15 @@ void Linear::run(const Place& place) const {
 size_t Linear::scratch(size_t n) const { return n == 1 ? weights->readable_columns() : 0; }
 
 void Pooling::run(const Place& place) const {
-  Windows windows{columns.begin.data(), columns.end.data(), columns.scale.data(), columns.step,
-                  static_cast<int32_t>(out.width)};
   // Shared by (channel, row): a network's last pooling may have few of either.
   size_t lines = out.channels * out.height;
-  size_t begin = share(lines, place.rank, place.size);
-  size_t end = share(lines, place.rank + 1, place.size);
   clear_margins(out, place, share(out.channels, place.rank, place.size),
                 share(out.channels, place.rank + 1, place.size));
-  size_t row_stride = static_cast<size_t>(rows.step) * in.pitch * place.n;
-  for (size_t line = begin; line < end; ++line) {
+  for (size_t line = share(lines, place.rank, place.size);
+       line < share(lines, place.rank + 1, place.size); ++line) {
     size_t channel = line / out.height, y = line % out.height;
-    auto first = static_cast<size_t>(rows.begin[y]), last = static_cast<size_t>(rows.end[y]);
-    size_t count = (last - first + static_cast<size_t>(rows.step) - 1) /
-                   static_cast<size_t>(rows.step);
-    SKINNY_CHOOSE(pointwise).pool(max, place.at(in.at(channel, first)), row_stride, count,
-                                  rows.scale[y], windows, in.width, place.n, place.scratch,
-                                  place.at(out.at(channel, y)));
+    auto row = [&](size_t i) { return place.at(in.at(channel, i)); };
+    pool.run(y, row, in.width, place.n, place.scratch, place.at(out.at(channel, y)));
   }
 }
 

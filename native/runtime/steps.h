@@ -42,11 +42,37 @@ struct Stage {
   float a, b;
 };
 
+// The windows of a pooling layer.
+struct Pool {
+  bool max = true;
+  struct Axis {
+    std::vector<int32_t> begin, end;
+    std::vector<float> scale;
+    int32_t step = 1;
+  } rows, columns;
+
+  // Row y of a channel's output; row(i) is where row i of its input begins.
+  template <class Row>
+  void run(size_t y, Row row, size_t width, size_t n, float* column, float* to) const {
+    const float* seen[most_rows];
+    size_t count = 0;
+    for (int32_t i = rows.begin[y]; i < rows.end[y]; i += rows.step)
+      seen[count++] = row(static_cast<size_t>(i));
+    Windows windows{columns.begin.data(), columns.end.data(), columns.scale.data(), columns.step,
+                    static_cast<int32_t>(columns.begin.size())};
+    SKINNY_CHOOSE(pointwise).pool(max, seen, count, rows.scale[y], windows, width, n, column, to);
+  }
+  static constexpr size_t most_rows = 4096;  // of a window
+};
+
 // A convolution and the 1x1 convolutions after it, tile by tile: a tile of the first goes through
-// all of them before the next one begins, so that only the last result leaves the cache.
+// all of them before the next one begins, so that only the last result leaves the cache. A pooling
+// layer at the end is done row by row, as soon as the rows it needs are there.
 class Chain : public Step {
  public:
   View in, out;
+  size_t height = 0, width = 0;  // of what is computed; `out` is smaller if it is pooled
+  std::shared_ptr<const Pool> pool;
   size_t first = 0;        // position in `in` of the first tile's first tap
   bool flat = false;       // one image: rows run on into each other, `pitch` apart
   size_t tile_rows = 1, tile_columns = 1;  // a tile: rows x vectors
@@ -59,8 +85,15 @@ class Chain : public Step {
 
  private:
   struct Grid;
-  void leave(const Grid& grid, const Place& place, const float* from, size_t begin, size_t end,
-             size_t row, size_t column, size_t rows, size_t floats) const;
+  struct Ring;
+  void run_tile(const Grid& grid, const Place& place, size_t row, size_t tile_across,
+                const Ring* ring) const;
+  void run_pooled(const Grid& grid, const Place& place) const;
+  void leave(const Grid& grid, const Place& place, const Ring* ring, const float* from,
+             size_t begin, size_t end, size_t row, size_t column, size_t rows,
+             size_t floats) const;
+  size_t widest() const;
+  size_t ring_rows() const;
 };
 
 class Linear : public Step {
@@ -79,12 +112,7 @@ class Linear : public Step {
 class Pooling : public Step {
  public:
   View in, out;
-  bool max = true;
-  struct Axis {
-    std::vector<int32_t> begin, end;
-    std::vector<float> scale;
-    int32_t step = 1;
-  } rows, columns;
+  Pool pool;
 
   void run(const Place& place) const override;
   size_t scratch(size_t n) const override;

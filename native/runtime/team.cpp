@@ -10,7 +10,7 @@
 namespace skinny {
 namespace {
 
-constexpr int spins = 20000;  // some tens of microseconds
+constexpr int spins = 2000;  // some tens of microseconds
 
 inline void pause() {
 #if defined(__x86_64__)

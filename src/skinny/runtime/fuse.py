@@ -6,8 +6,8 @@ after it. Both only where the value between has no other use.
 
 import math
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any
 
@@ -76,6 +76,11 @@ class Layer:
     output: str
     # of each weighted node; for the op "activate", the activation itself
     activations: list[Activation] = field(default_factory=lambda: [NONE])
+    pool: Node | None = None  # after a chain
+    computed: str = ""  # the value before the pooling; `output` if there is none
+
+    def __post_init__(self) -> None:
+        self.computed = self.computed or self.output
 
     @property
     def node(self) -> Node:
@@ -98,7 +103,7 @@ def fuse(graph: Mapping[str, Any]) -> list[Layer]:
             and before.activations == [NONE]
             and uses[before.output] == 1
         ):
-            before.output = node["output"]
+            before.output = before.computed = node["output"]
             before.activations = [activation]
             maker[before.output] = before
             continue
@@ -110,11 +115,16 @@ def fuse(graph: Mapping[str, Any]) -> list[Layer]:
     return layers
 
 
-def chain(layers: list[Layer], outputs: list[str], pointwise: Mapping[int, bool]) -> list[Layer]:
-    """Joins convolutions with the 1x1 convolutions after them.
+def chain(
+    layers: list[Layer],
+    outputs: list[str],
+    joins: Callable[[Layer], bool],
+    pools: Callable[[Layer, Layer], bool],
+) -> list[Layer]:
+    """Joins convolutions with the 1x1 convolutions and the pooling after them.
 
-    pointwise: by id of a layer, whether it is a 1x1 convolution that may be joined to what comes
-    before.
+    joins: is a layer a 1x1 convolution that may be joined to what comes before? pools: may a
+    convolution and the pooling after it be joined?
     """
     uses = Counter(name for layer in layers for name in layer.inputs)
     uses.update(outputs)
@@ -122,20 +132,18 @@ def chain(layers: list[Layer], outputs: list[str], pointwise: Mapping[int, bool]
     maker: dict[str, Layer] = {}
     for layer in layers:
         before = maker.get(layer.inputs[0])
-        if (
-            pointwise.get(id(layer), False)
-            and before is not None
-            and before.op == "conv"
-            and uses[before.output] == 1
+        if before is not None and (
+            before.op != "conv" or before.pool is not None or uses[before.output] != 1
         ):
+            before = None
+        if before is not None and joins(layer):
             before.nodes.extend(layer.nodes)
             before.activations.extend(layer.activations)
-            before.output = layer.output
-            maker[layer.output] = before
-            continue
-        copy = Layer(
-            layer.op, list(layer.nodes), list(layer.inputs), layer.output, list(layer.activations)
-        )
-        joined.append(copy)
-        maker[copy.output] = copy
+            before.output = before.computed = layer.output
+        elif before is not None and pools(before, layer):
+            before.pool, before.output = layer.node, layer.output
+        else:
+            before = replace(layer, nodes=[*layer.nodes], activations=[*layer.activations])
+            joined.append(before)
+        maker[layer.output] = before
     return joined

@@ -7,7 +7,7 @@ from typing import Any
 from skinny.packing import GraphError
 from skinny.runtime.fuse import Layer, chain
 from skinny.runtime.layout import Shape, compact
-from skinny.runtime.lower_conv import joinable, lower_conv, wanted_view
+from skinny.runtime.lower_conv import joinable, lower_conv, poolable, wanted_view
 from skinny.runtime.program import TAIL, Program, StepInfo
 from skinny.runtime.reference import batch_norm_scale
 from skinny.runtime.windows import axes
@@ -19,7 +19,12 @@ _WRITES_MARGINS = ("conv", "max_pool", "avg_pool", "adaptive_avg_pool")
 def lower(program: Program, layers: list[Layer], start: str, end: str) -> list[StepInfo]:
     """Writes the steps that lead from value `start` to value `end`."""
     if program.phase != TAIL:
-        layers = chain(layers, [end], {id(layer): joinable(program, layer) for layer in layers})
+        layers = chain(
+            layers,
+            [end],
+            lambda layer: joinable(program, layer),
+            lambda conv, layer: poolable(program, conv, layer),
+        )
         _find_margins(program, layers, start, end)
     program.make(start)
     for layer in layers:

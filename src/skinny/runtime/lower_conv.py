@@ -12,10 +12,12 @@ from skinny.runtime.fuse import NONE, Activation, Kind, Layer
 from skinny.runtime.layout import View, compact
 from skinny.runtime.program import LARGEST_OFFSET, Program, StepInfo
 from skinny.runtime.tiles import TILE_VECTORS, Tile, choose_tile
+from skinny.runtime.windows import axes
 
 # One image is shared by tiles, and its layers are chained, where each thread has at least so many;
 # smaller ones are shared by output channels.
 _TILES_A_THREAD = 2
+_LOWEST_POOL = 4  # rows of a window that is pooled as it comes
 
 
 def joinable(program: Program, layer: Layer) -> bool:
@@ -32,6 +34,16 @@ def joinable(program: Program, layer: Layer) -> bool:
     _, height, width = program.shapes[layer.output]
     enough = TILE_VECTORS * program.lanes * _TILES_A_THREAD * program.threads
     return height * width >= enough
+
+
+def poolable(program: Program, layer: Layer, after: Layer) -> bool:
+    """Whether the pooling after a convolution may be done row by row, as its rows come: images in
+    vectors, rows wide enough for a tile each, and windows low enough for the cache."""
+    if program.n == 1 or after.op not in ("max_pool", "avg_pool"):
+        return False
+    _, _, width = program.shapes[layer.computed]
+    lowest = after.node["kernel"][0] * after.node.get("dilation", [1])[0]
+    return 2 * width > TILE_VECTORS and lowest <= _LOWEST_POOL
 
 
 def wanted_view(program: Program, layer: Layer) -> View | None:
@@ -51,11 +63,13 @@ def lower_conv(program: Program, layer: Layer) -> None:
     program.read(name)
     program.make(layer.output)
 
-    out = program.shapes[layer.output]
+    out = program.shapes[layer.computed]
     height, width = out[1:]
     # Without margins on either side the image is one long row.
-    one_row = form.view == compact(out)._replace(channels=form.view.channels) and not (
-        layer.output in program.margins
+    one_row = (
+        form.view == compact(out)._replace(channels=form.view.channels)
+        and layer.output not in program.margins
+        and layer.pool is None
     )
     if one_row:
         height, width = 1, height * width
@@ -67,6 +81,10 @@ def lower_conv(program: Program, layer: Layer) -> None:
         and tile.count < _TILES_A_THREAD * program.threads
     )
     stages, kernels, operations = _stages(program, layer, form, tile)
+    pool = None
+    if layer.pool is not None:
+        rows, columns = axes(layer.pool, out)
+        pool = (layer.pool["op"] == "max_pool", tuple(rows), tuple(columns))
 
     def emit() -> None:
         into = source.view if source is not None else program.view(name)
@@ -74,19 +92,21 @@ def lower_conv(program: Program, layer: Layer) -> None:
         if one_row:
             into, to = into.flat(), to.flat()
         program.engine.add_chain(
-            program.phase, into, to, form.first, tile.flat, tile.rows, tile.vectors, by_channels,
-            stages,
+            program.phase, into, to, height, width, form.first, tile.flat, tile.rows, tile.vectors,
+            by_channels, stages, pool,
         )  # fmt: skip
 
     kernel = f"{kernels} {'flat' if tile.flat else tile.rows}x{tile.vectors}"
     title = " + ".join(str(node["weight"]).removesuffix(".weight") for node in layer.nodes)
+    if layer.pool is not None:
+        title += " + " + layer.pool["op"]
     program.step(StepInfo(title, "conv", kernel, operations), emit)
 
 
 def _geometry(program: Program, layer: Layer) -> Geometry:
     node = layer.node
     weight = program.weights.shape(node["weight"])
-    return geometry(node, program.shapes[layer.inputs[0]], weight, program.shapes[layer.output])
+    return geometry(node, program.shapes[layer.inputs[0]], weight, program.shapes[layer.computed])
 
 
 def _sample(program: Program, layer: Layer, form: Geometry) -> Any:
@@ -113,7 +133,7 @@ def _stages(
     module = native.extension()
     assert module is not None
     stages, kernels, operations = [], set(), 0
-    _, height, width = program.shapes[layer.output]
+    _, height, width = program.shapes[layer.computed]
     for i, (node, activation) in enumerate(zip(layer.nodes, layer.activations, strict=True)):
         weight = program.weights.dense(node["weight"])
         outputs, groups = weight.shape[0], node["groups"]

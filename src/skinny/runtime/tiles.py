@@ -37,7 +37,7 @@ def choose_tile(height: int, width: int, pitch: int, lanes: int, n: int, sharers
     else:
         row_vectors = -(-width // lanes)
         length = (height - 1) * pitch + width
-        flat = -(-length // lanes) < row_vectors * height
+        flat = width <= pitch and -(-length // lanes) < row_vectors * height
         if flat:
             vectors = -(-length // lanes)
             each = _split(vectors, sharers)
