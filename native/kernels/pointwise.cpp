@@ -174,52 +174,112 @@ void softmax(const float* from, float* to, size_t axis, size_t inner, bool log) 
   }
 }
 
-// Images interleaved: every input is whole vectors.
 template <bool Max>
-void pool_images(const float* const* row, size_t rows, float row_scale,
-                 const Windows& windows, size_t n, float* to) {
+inline Vec join(Vec a, Vec b) {
+  if constexpr (Max) return at_least(a, b);
+  else return a + b;
+}
+
+template <bool Max>
+inline float join(float a, float b) {
+  if constexpr (Max) return a < b ? b : a;
+  else return a + b;
+}
+
+// reduced[i] = the largest, or the sum, of row[0][i], row[1][i], ...
+template <bool Max>
+void reduce_rows(const float* const* row, size_t rows, size_t count, float* reduced) {
+  const float* a = row[0];
+  size_t r = 1;
+  if (rows == 1) memcpy(reduced, a, count * sizeof(float));
+  while (r < rows) {  // two more rows at a time: three is the usual number
+    const float *b = row[r], *c = row[r + 1 < rows ? r + 1 : r];
+    bool both = r + 1 < rows;
+    size_t i = 0;
+    for (; i + V <= count; i += V) {
+      Vec v = join<Max>(load(a + i), load(b + i));
+      store(reduced + i, both ? join<Max>(v, load(c + i)) : v);
+    }
+    for (; i < count; ++i) {
+      float v = join<Max>(a[i], b[i]);
+      reduced[i] = both ? join<Max>(v, c[i]) : v;
+    }
+    a = reduced;
+    r += both ? 2 : 1;
+  }
+}
+
+// to[x] = the largest, or the sum, of K entries, Step apart from output to output: what most
+// windows are, and what the compiler can turn into vectors. Returns how many were done.
+template <bool Max, int K, int Step>
+void regular(const float* from, float* __restrict to, size_t count) {
+  for (size_t x = 0; x < count; ++x) {
+    float v = from[x * Step];
+    for (int k = 1; k < K; ++k) v = join<Max>(v, from[x * Step + static_cast<size_t>(k)]);
+    to[x] = v;
+  }
+}
+
+template <bool Max>
+void reduce_columns(const float* from, const Windows& windows, float* to) {
+  auto window = [&](int32_t x) {
+    float v = from[windows.begin[x]];
+    for (int32_t at = windows.begin[x] + windows.step; at < windows.end[x]; at += windows.step)
+      v = join<Max>(v, from[at]);
+    to[x] = v;
+  };
+  using Regular = void (*)(const float*, float*, size_t);
+  int32_t first = 0, last = windows.count;  // the regular windows
+  Regular run = nullptr;
+  if (windows.count >= 4 && windows.step == 1) {
+    first = 1;
+    int32_t k = windows.end[1] - windows.begin[1], step = windows.begin[2] - windows.begin[1];
+    for (last = 1; last < windows.count && windows.end[last] - windows.begin[last] == k &&
+                   windows.begin[last] - windows.begin[1] == (last - 1) * step;)
+      ++last;
+    if (step == 2) run = k == 2 ? regular<Max, 2, 2> : k == 3 ? regular<Max, 3, 2> : nullptr;
+    if (step == 1) run = k == 2 ? regular<Max, 2, 1> : k == 3 ? regular<Max, 3, 1> : nullptr;
+  }
+  if (run) {
+    for (int32_t x = 0; x < first; ++x) window(x);
+    run(from + windows.begin[first], to + first, static_cast<size_t>(last - first));
+    for (int32_t x = last; x < windows.count; ++x) window(x);
+  } else {
+    for (int32_t x = 0; x < windows.count; ++x) window(x);
+  }
+}
+
+// The same for images interleaved: every entry is whole vectors.
+template <bool Max>
+void reduce_images(const float* from, const Windows& windows, size_t n, float* to) {
   for (int32_t x = 0; x < windows.count; ++x)
     for (size_t i = 0; i < n; i += V) {
-      Vec result = Max ? splat(-INFINITY) : Vec{};
-      for (size_t r = 0; r < rows; ++r)
-        for (int32_t at = windows.begin[x]; at < windows.end[x]; at += windows.step) {
-          Vec v = load(row[r] + static_cast<size_t>(at) * n + i);
-          result = Max ? at_least(result, v) : result + v;
-        }
-      if (!Max) result *= row_scale * windows.scale[x];
-      store(to + static_cast<size_t>(x) * n + i, result);
+      const float* at = from + static_cast<size_t>(windows.begin[x]) * n + i;
+      size_t step = static_cast<size_t>(windows.step) * n;
+      Vec v = load(at);
+      for (int32_t left = windows.end[x] - windows.begin[x] - windows.step; left > 0;
+           left -= windows.step)
+        v = join<Max>(v, load(at += step));
+      store(to + static_cast<size_t>(x) * n + i, v);
     }
 }
 
-// One image: reduce the rows with vectors along them, then the columns one by one.
 template <bool Max>
-void pool_columns(const float* const* row, size_t rows, float row_scale,
-                  const Windows& windows, size_t width, float* column, float* to) {
-  memcpy(column, row[0], width * sizeof(float));
-  for (size_t r = 1; r < rows; ++r) {
-    size_t x = 0;
-    for (; x + V <= width; x += V) {
-      Vec a = load(column + x), b = load(row[r] + x);
-      store(column + x, Max ? at_least(a, b) : a + b);
-    }
-    for (; x < width; ++x)
-      column[x] = !Max ? column[x] + row[r][x] : column[x] < row[r][x] ? row[r][x] : column[x];
-  }
-  for (int32_t x = 0; x < windows.count; ++x) {
-    float result = Max ? -INFINITY : 0.f;
-    for (int32_t at = windows.begin[x]; at < windows.end[x]; at += windows.step)
-      result = !Max ? result + column[at] : result < column[at] ? column[at] : result;
-    to[x] = Max ? result : result * (row_scale * windows.scale[x]);
-  }
+void pool_row(const float* const* row, size_t rows, float row_scale, const Windows& windows,
+              size_t width, size_t n, float* reduced, float* to) {
+  reduce_rows<Max>(row, rows, width * n, reduced);
+  if (n == 1)
+    reduce_columns<Max>(reduced, windows, to);
+  else
+    reduce_images<Max>(reduced, windows, n, to);
+  if (!Max)
+    for (int32_t x = 0; x < windows.count; ++x)
+      for (size_t i = 0; i < n; ++i) to[static_cast<size_t>(x) * n + i] *= row_scale * windows.scale[x];
 }
 
-void pool(bool max, const float* const* row, size_t rows, float row_scale,
-          const Windows& windows, size_t width, size_t n, float* column, float* to) {
-  if (n % V == 0)
-    (max ? pool_images<true> : pool_images<false>)(row, rows, row_scale, windows, n, to);
-  else
-    (max ? pool_columns<true> : pool_columns<false>)(row, rows, row_scale, windows, width, column,
-                                                     to);
+void pool(bool max, const float* const* row, size_t rows, float row_scale, const Windows& windows,
+          size_t width, size_t n, float* reduced, float* to) {
+  (max ? pool_row<true> : pool_row<false>)(row, rows, row_scale, windows, width, n, reduced, to);
 }
 
 }  // namespace

@@ -81,18 +81,25 @@ void Chain::run_tile(const Grid& grid, const Place& place, size_t row, size_t ti
   auto row_stride = static_cast<ptrdiff_t>(in.pitch * place.n);
   for (size_t s = 0; s < stages.size(); ++s) {
     const Stage& stage = stages[s];
+    bool last = s + 1 == stages.size();
+    // A whole piece of one row is written where it belongs, anything else through the scratch.
+    bool direct = last && !flat && rows == 1 && column + floats <= grid.columns;
     float* to = buffers[s % 2];
+    size_t step = stride;
+    if (direct) {
+      to = (ring ? ring->row(0, row) : place.at(out.at(0, row))) + column;
+      step = ring ? ring->rows * ring->floats : out.plane * place.n;
+    }
     for (size_t p = share_channels ? place.rank : 0; p < stage.weights->parts();
          p += share_channels ? place.size : 1) {
       stage.weights->run(p, from, row_stride, static_cast<int>(rows), static_cast<int>(vectors), to,
-                         stage.bias.data(), stage.low, stage.high);
+                         step, stage.bias.data(), stage.low, stage.high);
       size_t begin = stage.weights->begin(p), end = stage.weights->end(p);
       if (stage.activation != Activation::none)
         for (size_t c = begin; c < end; ++c)
-          SKINNY_CHOOSE(pointwise).activate(stage.activation, stage.a, stage.b, to + c * stride,
-                                            to + c * stride, rows * floats);
-      if (s + 1 == stages.size())
-        leave(grid, place, ring, to, begin, end, row, column, rows, floats);
+          SKINNY_CHOOSE(pointwise).activate(stage.activation, stage.a, stage.b, to + c * step,
+                                            to + c * step, rows * floats);
+      if (last && !direct) leave(grid, place, ring, to, begin, end, row, column, rows, floats);
     }
     from = to;
     row_stride = static_cast<ptrdiff_t>(floats);
@@ -147,7 +154,7 @@ size_t Chain::scratch(size_t n) const {
   size_t size = 2 * widest() * tile_vectors * grid.lanes;
   if (!pool) return size;
   size_t floats = grid.tiles_across * tile_columns * grid.lanes;
-  return size + out.channels * ring_rows() * floats + floats;
+  return size + out.channels * ring_rows() * floats + width * n;
 }
 
 size_t Chain::weight_bytes() const {

@@ -35,9 +35,9 @@ struct PointwiseKernels {
   // Over `axis` entries, `inner` floats apart, for each of the `inner` neighbours.
   void (*softmax)(const float* from, float* to, size_t axis, size_t inner, bool log);
   // One row of output, from the `rows` rows of input at row[0], row[1], ..., of `n` images
-  // interleaved. `column` has room for one input row of `width` columns.
+  // interleaved. `reduced` has room for one of them, `width` columns.
   void (*pool)(bool max, const float* const* row, size_t rows, float row_scale,
-               const Windows& windows, size_t width, size_t n, float* column, float* to);
+               const Windows& windows, size_t width, size_t n, float* reduced, float* to);
 };
 
 }  // namespace skinny

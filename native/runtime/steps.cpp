@@ -37,7 +37,7 @@ void Pooling::run(const Place& place) const {
   }
 }
 
-size_t Pooling::scratch(size_t) const { return in.width; }
+size_t Pooling::scratch(size_t n) const { return in.width * n; }
 
 void Sample::run(const Place& place) const {
   size_t n = place.n;

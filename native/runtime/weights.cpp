@@ -70,7 +70,8 @@ void ConvWeights::add_dense(Block& block, const Part& part, const float* weights
 }
 
 void ConvWeights::run(size_t index, const float* in, ptrdiff_t row_stride, int rows, int vectors,
-                      float* scratch, const float* bias, float low, float high) const {
+                      float* out, size_t stride, const float* bias, float low,
+                      float high) const {
   const TileKernels& kernels = SKINNY_CHOOSE(tile);
   const Part& part = parts_[index];
   ptrdiff_t at[tile_vectors];
@@ -81,7 +82,7 @@ void ConvWeights::run(size_t index, const float* in, ptrdiff_t row_stride, int r
     Edge edge{b == 0 ? bias : nullptr, b + 1 == part.blocks.size(), low, high};
     if (!dense_) {
       kernels.sparse[rows][vectors](in, row_stride, block.taps.data(), block.runs.data(),
-                                    block.runs.size(), scratch, edge);
+                                    block.runs.size(), out, stride, edge);
       continue;
     }
     const float* weights = block.weights.data();
@@ -89,7 +90,7 @@ void ConvWeights::run(size_t index, const float* in, ptrdiff_t row_stride, int r
     for (size_t row = part.begin; row < part.end; row += unit) {
       kernels.dense(in, at, rows * vectors, block.offsets.data(), block.offsets.size(), weights,
                     static_cast<int>(row), static_cast<int>(std::min(unit, part.end - row)),
-                    scratch, edge);
+                    out, stride, edge);
       weights += block.offsets.size() * unit;
     }
   }

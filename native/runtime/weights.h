@@ -25,7 +25,7 @@ class ConvWeights {
 
   // Sums of the output channels of `part` for one tile of rows x vectors.
   void run(size_t part, const float* in, ptrdiff_t row_stride, int rows, int vectors,
-           float* scratch, const float* bias, float low, float high) const;
+           float* out, size_t stride, const float* bias, float low, float high) const;
 
   size_t outputs() const { return outputs_; }
   size_t parts() const { return parts_.size(); }

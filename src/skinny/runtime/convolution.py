@@ -91,7 +91,7 @@ def _phases(at: NDArray[np.int64], stride: int) -> tuple[list[int], NDArray[np.i
     return [int(r) for r in at % stride], shift - base, base
 
 
-def block_taps(geometry: Geometry, tile: Tile, lanes: int, n: int) -> int:
+def block_taps(geometry: Geometry, tile: Tile, lanes: int, n: int, density: float) -> int:
     """Taps of a block whose input stays in the first-level cache while a tile is computed."""
     channels, kh, kw = geometry.taps.shape
     down, right = geometry.reach
@@ -99,12 +99,15 @@ def block_taps(geometry: Geometry, tile: Tile, lanes: int, n: int) -> int:
         footprint = tile.vectors * lanes + down * geometry.view.pitch + right
     else:
         footprint = (tile.rows + down) * (tile.vectors * lanes + right * n)
-    return block_channels(channels, footprint) * kh * kw
+    return block_channels(channels, footprint, density * channels * kh * kw) * kh * kw
 
 
-def pointwise_taps(channels: int, groups: int, lanes: int) -> tuple[NDArray[np.int32], int, int]:
+def pointwise_taps(
+    channels: int, groups: int, lanes: int, density: float
+) -> tuple[NDArray[np.int32], int, int]:
     """Offsets of a chained 1x1 convolution in the scratch buffer, in floats; the stride of its
     groups; the taps of a block."""
     stride = TILE_VECTORS * lanes
-    offsets = np.arange(channels // groups, dtype=np.int32) * stride
-    return offsets, channels // groups * stride, block_channels(channels // groups, stride)
+    each = channels // groups
+    offsets = np.arange(each, dtype=np.int32) * stride
+    return offsets, each * stride, block_channels(each, stride, density * each)

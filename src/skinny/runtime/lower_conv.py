@@ -137,11 +137,13 @@ def _stages(
     for i, (node, activation) in enumerate(zip(layer.nodes, layer.activations, strict=True)):
         weight = program.weights.dense(node["weight"])
         outputs, groups = weight.shape[0], node["groups"]
+        kept = int(np.count_nonzero(weight))
+        density = kept / weight.size
         if i == 0:
-            offsets, stride, block = _first_taps(program, node, form, tile)
+            offsets, stride, block = _first_taps(program, node, form, tile, density)
         else:
             channels = weight.shape[1] * groups
-            offsets, stride, block = pointwise_taps(channels, groups, program.lanes)
+            offsets, stride, block = pointwise_taps(channels, groups, program.lanes, density)
         kernel = program.weights.kernel(node["weight"], outputs // groups)
         packed = module.ConvWeights(
             weight.reshape(outputs, -1),
@@ -156,18 +158,18 @@ def _stages(
         bias = program.weights.bias(node["bias"], outputs)
         stages.append((packed, bias, low, high, rest.args))
         kernels.add(kernel)
-        operations += 2 * int(np.count_nonzero(weight)) * height * width
+        operations += 2 * kept * height * width
     return stages, "+".join(sorted(kernels)), operations
 
 
 def _first_taps(
-    program: Program, node: Mapping[str, Any], form: Geometry, tile: Tile
+    program: Program, node: Mapping[str, Any], form: Geometry, tile: Tile, density: float
 ) -> tuple[Any, int, int]:
     offsets = form.taps.reshape(-1) * program.n
     stride = form.group_stride * program.n
     if stride * node["groups"] + int(offsets.max()) > LARGEST_OFFSET:
         raise GraphError(f"the convolution {node['weight']!r} reads too large an image")
-    block = block_taps(form, tile, program.lanes, program.n)
+    block = block_taps(form, tile, program.lanes, program.n, density)
     return offsets.astype(np.int32), stride, block
 
 

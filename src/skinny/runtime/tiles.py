@@ -6,6 +6,7 @@ import os
 from typing import NamedTuple
 
 TILE_VECTORS = 8  # native/runtime/tile.h
+_TAPS_A_BLOCK = 10  # at least, of an output channel
 _SHARE_OF_CACHE = 0.85  # of the first-level cache, for the input of a block
 
 
@@ -55,8 +56,12 @@ def _first_level_cache() -> int:
         return 32768
 
 
-def block_channels(channels: int, footprint: int) -> int:
-    """Input channels of a block, when a tile reads `footprint` floats of each."""
+def block_channels(channels: int, footprint: int, taps: float) -> int:
+    """Input channels of a block, when a tile reads `footprint` floats of each.
+
+    taps: non-zeros of an output channel. Each block of them costs a trip of the sums to the second
+    level cache and back, so that very sparse layers are better off with fewer, larger blocks.
+    """
     fit = max(1, int(_SHARE_OF_CACHE * _first_level_cache()) // (4 * footprint))
-    blocks = -(-channels // fit)
+    blocks = max(1, min(-(-channels // fit), round(taps / _TAPS_A_BLOCK)))
     return -(-channels // blocks)
