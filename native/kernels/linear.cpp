@@ -9,6 +9,8 @@
 namespace skinny::SKINNY_SET {
 namespace {
 
+constexpr size_t rows_at_once = 256;  // of many images: their sums stay in the second-level cache
+
 inline float total(Vec v) {
   float lane[V];
   store(lane, v);
@@ -18,7 +20,10 @@ inline float total(Vec v) {
 }
 
 // The dot product of one packed row with x: sixteen (eight) columns at a time, the values spread to
-// the lanes their bits name.
+// the lanes their bits name. The values come from memory, where the processor's own prefetching
+// loses them at every other page.
+constexpr size_t ahead = 256;  // floats
+
 #if defined(__AVX512F__)
 
 float mask_row(const uint64_t* mask, size_t words, const float* values, const float* x) {
@@ -26,9 +31,10 @@ float mask_row(const uint64_t* mask, size_t words, const float* values, const fl
                    _mm512_setzero_ps()};
   for (size_t w = 0; w < words; ++w, x += 64) {
     uint64_t word = mask[w];
+    __builtin_prefetch(values + ahead);
     for (int i = 0; i < 4; ++i, word >>= 16) {
       __mmask16 bits = static_cast<__mmask16>(word);
-      sum[i] = _mm512_fmadd_ps(_mm512_maskz_expandloadu_ps(bits, values),
+      sum[i] = _mm512_fmadd_ps(_mm512_maskz_expand_ps(bits, _mm512_loadu_ps(values)),
                                _mm512_loadu_ps(x + 16 * i), sum[i]);
       values += __builtin_popcount(bits);
     }
@@ -54,6 +60,7 @@ float mask_row(const uint64_t* mask, size_t words, const float* values, const fl
                    _mm256_setzero_ps()};
   for (size_t w = 0; w < words; ++w, x += 64) {
     uint64_t word = mask[w];
+    __builtin_prefetch(values + ahead);
     for (int i = 0; i < 8; ++i, word >>= 8) {
       unsigned bits = static_cast<uint8_t>(word);
       __m256i lane = _mm256_load_si256(reinterpret_cast<const __m256i*>(spread.lane[bits]));
@@ -109,7 +116,6 @@ void mask_panel(const MaskRows& weights, size_t word, size_t panel, size_t begin
 
 void mask_many(const MaskRows& weights, size_t begin, size_t end, const float* x, size_t n,
                const float* bias, float* y) {
-  constexpr size_t rows_at_once = 256;  // their sums stay in the second-level cache
   uint64_t cursor[rows_at_once];
   using Panel = void (*)(const MaskRows&, size_t, size_t, size_t, size_t, const float*, size_t,
                          const float*, float*, uint64_t*);
@@ -126,6 +132,75 @@ void mask_many(const MaskRows& weights, size_t begin, size_t end, const float* x
         panels[vectors - 1](weights, word, count, row, stop, x + column, n, bias, y + column,
                             cursor);
       }
+    }
+  }
+}
+
+// One value at a time: at so few of them vectors would be mostly empty.
+void step_one(const StepRows& weights, size_t begin, size_t end, const float* x, const float* bias,
+              float* y) {
+  for (size_t row = begin; row < end; ++row) {
+    const uint8_t* step = weights.steps + weights.first[row];
+    const float* value = weights.values + weights.first[row];
+    size_t left = weights.first[row + 1] - weights.first[row];
+    const float* at = x;
+    float sum[4] = {};
+    for (; left >= 16; left -= 16, step += 16, value += 16) {
+      __builtin_prefetch(value + ahead);
+      for (int i = 0; i < 16; ++i) {
+        at += step[i];
+        sum[i % 4] += value[i] * *at;
+      }
+    }
+    for (; left; --left) {
+      at += *step++;
+      sum[0] += *value++ * *at;
+    }
+    y[row] = bias[row] + ((sum[0] + sum[1]) + (sum[2] + sum[3]));
+  }
+}
+
+template <int N>
+void step_panel(const StepRows& weights, size_t limit, bool first, size_t begin, size_t end,
+                const float* x, size_t n, const float* bias, float* y, uint64_t* cursor,
+                size_t* column) {
+  for (size_t row = begin; row < end; ++row) {
+    float* out = y + row * n;
+    uint64_t at = cursor[row - begin], stop = weights.first[row + 1];
+    size_t c = column[row - begin];
+    Vec sum[N];
+    for (int i = 0; i < N; ++i) sum[i] = first ? splat(bias[row]) : load(out + i * V);
+    for (; at < stop; ++at) {
+      size_t next = c + weights.steps[at];
+      if (next >= limit) break;
+      c = next;
+      Vec weight = splat(weights.values[at]);
+      for (int i = 0; i < N; ++i) sum[i] += weight * load(x + c * n + i * V);
+    }
+    cursor[row - begin] = at;
+    column[row - begin] = c;
+    for (int i = 0; i < N; ++i) store(out + i * V, sum[i]);
+  }
+}
+
+void step_many(const StepRows& weights, size_t columns, size_t begin, size_t end, const float* x,
+               size_t n, const float* bias, float* y) {
+  uint64_t cursor[rows_at_once];
+  size_t column[rows_at_once];
+  using Panel = void (*)(const StepRows&, size_t, bool, size_t, size_t, const float*, size_t,
+                         const float*, float*, uint64_t*, size_t*);
+  constexpr Panel panels[] = {step_panel<1>, step_panel<2>, step_panel<3>, step_panel<4>,
+                              step_panel<5>, step_panel<6>, step_panel<7>, step_panel<8>};
+  for (size_t lane = 0; lane < n; lane += 8 * V) {
+    size_t vectors = (n - lane) / V < 8 ? (n - lane) / V : 8;
+    size_t panel = 2048 / vectors;  // features, whose inputs stay in the second-level cache
+    for (size_t row = begin; row < end; row += rows_at_once) {
+      size_t stop = row + rows_at_once < end ? row + rows_at_once : end;
+      memcpy(cursor, weights.first + row, (stop - row) * sizeof(uint64_t));
+      memset(column, 0, sizeof column);
+      for (size_t c = 0; c < columns; c += panel)
+        panels[vectors - 1](weights, c + panel < columns ? c + panel : columns, c == 0, row, stop,
+                            x + lane, n, bias, y + lane, cursor, column);
     }
   }
 }
@@ -192,6 +267,6 @@ void dense_many(const float* weights, size_t cols, size_t begin, size_t end, con
 
 }  // namespace
 
-const LinearKernels linear{mask_one, mask_many, dense_one, dense_many};
+const LinearKernels linear{mask_one, mask_many, step_one, step_many, dense_one, dense_many};
 
 }  // namespace skinny::SKINNY_SET

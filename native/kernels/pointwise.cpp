@@ -2,6 +2,10 @@
 
 #include <math.h>
 
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
 #include "vector.h"
 
 namespace skinny::SKINNY_SET {
@@ -114,8 +118,14 @@ void scale(const float* from, float* to, size_t count, float factor, float shift
 }
 
 inline Vec root(Vec v) {
-  for (int i = 0; i < V; ++i) v[i] = __builtin_sqrtf(v[i]);
+#if defined(__AVX512F__)
+  return _mm512_maskz_sqrt_ps(0xffff, v);  // (the unmasked one makes GCC 12 warn)
+#elif defined(__AVX2__)
+  return _mm256_sqrt_ps(v);
+#else
+  for (int i = 0; i < V; ++i) v[i] = sqrtf(v[i]);
   return v;
+#endif
 }
 
 // base^-beta; 3/4, AlexNet's exponent, without a logarithm.
@@ -134,11 +144,7 @@ void lrn(const float* from, float* to, size_t count, size_t channels, size_t pla
   size_t before = static_cast<size_t>(size) / 2, after = static_cast<size_t>(size - 1) / 2;
   for (size_t at = 0; at < count; at += V) {
     size_t lanes = count - at < static_cast<size_t>(V) ? count - at : static_cast<size_t>(V);
-    auto get = [&](size_t channel) {
-      Vec v{};
-      memcpy(&v, from + channel * plane + at, lanes * sizeof(float));
-      return v;
-    };
+    auto get = [&](size_t channel) { return load_some(from + channel * plane + at, lanes); };
     for (size_t c = 0; c < channels; ++c) {
       size_t first = c < before ? 0 : c - before;
       size_t last = c + after < channels ? c + after : channels - 1;
@@ -148,7 +154,7 @@ void lrn(const float* from, float* to, size_t count, size_t channels, size_t pla
         squares += v * v;
       }
       Vec result = get(c) * inverse_power(squares * (alpha / static_cast<float>(size)) + k, beta);
-      memcpy(to + c * plane + at, &result, lanes * sizeof(float));
+      store_some(to + c * plane + at, result, lanes);
     }
   }
 }
@@ -156,11 +162,7 @@ void lrn(const float* from, float* to, size_t count, size_t channels, size_t pla
 void softmax(const float* from, float* to, size_t axis, size_t inner, bool log) {
   for (size_t at = 0; at < inner; at += V) {
     size_t lanes = inner - at < static_cast<size_t>(V) ? inner - at : static_cast<size_t>(V);
-    auto get = [&](size_t i) {
-      Vec v{};
-      memcpy(&v, from + i * inner + at, lanes * sizeof(float));
-      return v;
-    };
+    auto get = [&](size_t i) { return load_some(from + i * inner + at, lanes); };
     Vec top = get(0), sum{};
     for (size_t i = 1; i < axis; ++i) top = at_least(top, get(i));
     for (size_t i = 0; i < axis; ++i) sum += exponential(get(i) - top);
@@ -169,7 +171,7 @@ void softmax(const float* from, float* to, size_t axis, size_t inner, bool log) 
     for (size_t i = 0; i < axis; ++i) {
       Vec x = get(i) - top;
       x = log ? x - sum : exponential(x) / sum;
-      memcpy(to + i * inner + at, &x, lanes * sizeof(float));
+      store_some(to + i * inner + at, x, lanes);
     }
   }
 }

@@ -23,6 +23,17 @@ typedef float VecAnywhere __attribute__((vector_size(4 * V), aligned(4), may_ali
 
 inline Vec load(const float* from) { return *reinterpret_cast<const VecAnywhere*>(from); }
 inline void store(float* to, Vec v) { *reinterpret_cast<VecAnywhere*>(to) = v; }
+// The first `count` lanes alone, the others zero.
+inline Vec load_some(const float* from, size_t count) {
+  if (count == static_cast<size_t>(V)) return load(from);
+  Vec v{};
+  memcpy(&v, from, count * sizeof(float));
+  return v;
+}
+inline void store_some(float* to, Vec v, size_t count) {
+  if (count == static_cast<size_t>(V)) return store(to, v);
+  memcpy(to, &v, count * sizeof(float));
+}
 // x - 0 is x, also for -0.0; the compiler makes it one broadcast from memory. (x + 0 is not.)
 inline Vec splat(float x) { return x - Vec{}; }
 

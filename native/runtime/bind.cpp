@@ -362,6 +362,7 @@ void bind_runtime(nb::module_& m) {
              nb::gil_scoped_release release;
              new (self) LinearWeights(dense.data(), dense.shape(0), dense.shape(1));
            })
+      .def_prop_ro("form", &LinearWeights::form)
       .def_prop_ro("bytes", &LinearWeights::bytes);
   nb::class_<Engine>(m, "Engine")
       .def(nb::init<>())

@@ -59,7 +59,7 @@ class ConvWeights {
   std::vector<Part> parts_;
 };
 
-// A fully connected layer's weights: bitmask and values, or dense.
+// A fully connected layer's weights: dense, or values with a bitmask or with steps (linear.h).
 class LinearWeights {
  public:
   // mask: flat bits over [rows][cols], low bit first; values: one for each.
@@ -73,12 +73,16 @@ class LinearWeights {
   size_t rows() const { return rows_; }
   size_t cols() const { return cols_; }
   size_t readable_columns() const { return (cols_ + 63) / 64 * 64; }
+  const char* form() const { return !steps_.empty() ? "steps" : !mask_.empty() ? "bitmask" : "dense"; }
   size_t bytes() const;
 
  private:
   size_t rows_, cols_;
+  void make_steps(const uint8_t* mask, const float* values, size_t count);
+
   std::vector<uint64_t> mask_, first_;
-  std::vector<float> values_;  // the ones of the mask, or all
+  std::vector<uint8_t> steps_;
+  std::vector<float> values_;
 };
 
 }  // namespace skinny

@@ -61,7 +61,7 @@ def _linear(program: Program, layer: Layer) -> None:
     info = StepInfo(
         node["weight"].removesuffix(".weight"),
         "linear",
-        "dense" if kernel == "dense" else "bitmask",
+        packed.form,
         2 * program.weights.kept(node["weight"]),
     )
     # The layer works on the last axis: once for each of the others.
