@@ -40,18 +40,20 @@ std::vector<Share> shares(size_t count, size_t threads) {
   return all;
 }
 
-// mask[(count + 7) / 8] from dense[count * width]; returns the number of ones.
-size_t find(Bytes dense, size_t width, BytesOut mask, size_t threads) {
+// mask[(count + 7) / 8] from dense[count * width]; returns the number of ones. The top bit of an
+// entry does not count if signed_zeros.
+size_t find(Bytes dense, size_t width, bool signed_zeros, BytesOut mask, size_t threads) {
   check_width(width);
   require(dense.size() % width == 0, "dense must hold whole entries");
   size_t count = dense.size() / width;
   require(mask.size() == (count + 7) / 8, "mask must hold one bit per entry");
   nb::gil_scoped_release release;
   const BitmaskKernels& kernels = SKINNY_CHOOSE(bitmask);
+  const uint64_t relevant = signed_zeros ? ~(uint64_t(1) << (8 * width - 1)) : ~uint64_t(0);
   auto all = shares(count, threads);
   in_parallel(all.size(), [&](size_t i) {
     Share& s = all[i];
-    s.ones = kernels.find(dense.data() + s.begin * width, width, s.count,
+    s.ones = kernels.find(dense.data() + s.begin * width, width, s.count, relevant,
                           mask.data() + s.begin / 8);
   });
   size_t total = 0;
@@ -109,8 +111,8 @@ void scatter(Bytes values, size_t width, Bytes mask, BytesOut dense, size_t thre
 }  // namespace
 
 void bind_bitmask(nb::module_& m) {
-  m.def("bitmask_find", &find, nb::arg("dense"), nb::arg("width"), nb::arg("mask"),
-        nb::arg("threads"));
+  m.def("bitmask_find", &find, nb::arg("dense"), nb::arg("width"), nb::arg("signed_zeros"),
+        nb::arg("mask"), nb::arg("threads"));
   m.def("bitmask_ones", &ones, nb::arg("mask"), nb::arg("count"), nb::arg("threads"));
   m.def("bitmask_gather", &gather, nb::arg("dense"), nb::arg("width"), nb::arg("mask"),
         nb::arg("values"), nb::arg("threads"));

@@ -1,7 +1,7 @@
 // Bitmask packing: which entries of a tensor are not zero, one bit each, and their values.
 //
-// Entry i is bit (i % 8) of mask byte (i / 8). An entry is zero when all its bits are: -0.0 is a
-// value. Entries are 1, 2, 4 or 8 bytes wide, whatever they mean.
+// Entry i is bit (i % 8) of mask byte (i / 8). Entries are 1, 2, 4 or 8 bytes wide, whatever they
+// mean; one is zero when all its bits are.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,9 @@
 namespace skinny {
 
 struct BitmaskKernels {
-  // Writes the mask of `count` entries, padding bits zero; returns how many are not zero.
-  size_t (*find)(const void* dense, size_t width, size_t count, uint8_t* mask);
+  // Writes the mask of `count` entries, padding bits zero; returns how many are not zero. Bits
+  // outside `relevant` do not count: without the sign bit, -0.0 is a zero too.
+  size_t (*find)(const void* dense, size_t width, size_t count, uint64_t relevant, uint8_t* mask);
   // Number of ones among the first `count` bits.
   size_t (*ones)(const uint8_t* mask, size_t count);
   // Copies the entries the mask names to `values`, in order.

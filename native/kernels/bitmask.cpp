@@ -19,25 +19,25 @@ inline uint64_t load_word(const uint8_t* mask, size_t bits) {
 }
 
 template <class T>
-inline uint64_t find_word(const T* dense) {
+inline uint64_t find_word(const T* dense, T relevant) {
   alignas(64) uint8_t flags[64];
-  for (int i = 0; i < 64; ++i) flags[i] = dense[i] != 0;
+  for (int i = 0; i < 64; ++i) flags[i] = (dense[i] & relevant) != 0;
   uint64_t word = 0;
   for (int i = 0; i < 8; ++i) word |= gather_flags(flags + 8 * i) << (8 * i);
   return word;
 }
 
 template <class T>
-size_t find(const T* dense, size_t count, uint8_t* mask) {
+size_t find(const T* dense, size_t count, T relevant, uint8_t* mask) {
   size_t ones = 0, at = 0;
   for (; at + 64 <= count; at += 64) {
-    uint64_t word = find_word(dense + at);
+    uint64_t word = find_word(dense + at, relevant);
     ones += static_cast<size_t>(__builtin_popcountll(word));
     memcpy(mask + at / 8, &word, 8);
   }
   if (at < count) {
     uint64_t word = 0;
-    for (size_t i = at; i < count; ++i) word |= uint64_t(dense[i] != 0) << (i - at);
+    for (size_t i = at; i < count; ++i) word |= uint64_t((dense[i] & relevant) != 0) << (i - at);
     ones += static_cast<size_t>(__builtin_popcountll(word));
     memcpy(mask + at / 8, &word, (count - at + 7) / 8);
   }
@@ -84,8 +84,9 @@ size_t ones(const uint8_t* mask, size_t count) {
     default: { using T = uint64_t; call; } \
   }
 
-size_t find_any(const void* dense, size_t width, size_t count, uint8_t* mask) {
-  SKINNY_BY_WIDTH(return find(static_cast<const T*>(dense), count, mask))
+size_t find_any(const void* dense, size_t width, size_t count, uint64_t relevant, uint8_t* mask) {
+  SKINNY_BY_WIDTH(
+      return find(static_cast<const T*>(dense), count, static_cast<T>(relevant), mask))
 }
 
 void gather_any(const void* dense, size_t width, size_t count, const uint8_t* mask, void* values) {

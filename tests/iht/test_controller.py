@@ -226,6 +226,24 @@ def test_clipping_and_norms_do_not_see_truncated_gradients():
     assert_truncated_are_zero(iht)
 
 
+def test_gradients_changed_after_they_arrived_are_masked_again():
+    model = network()
+    optimizer = optimizer_for(model)
+    iht = IHT(model, optimizer, timeline.oneshot(epochs=2, sparsity=0.6, dense=1))
+    train(model, optimizer, iht, 1)
+    iht.begin_epoch()
+    x, y = batches()[0]
+    for _ in range(3):
+        optimizer.zero_grad(set_to_none=False)  # the same gradient tensors, written again
+        nn.functional.cross_entropy(model(x), y).backward()
+        for parameter in model.parameters():
+            parameter.grad.add_(1.0)  # noise, as some methods add it
+        optimizer.step()
+        assert_truncated_are_zero(iht)
+        for name, weight in iht.weights.items():
+            assert (optimizer.state[weight]["momentum_buffer"][~iht.masks[name]] == 0).all()
+
+
 def test_gradient_accumulation_equals_the_large_batch():
     line = timeline.oneshot(epochs=2, sparsity=0.6, dense=1)
     results = []

@@ -24,6 +24,8 @@ def count(model: nn.Module) -> int:
         (nin_cifar(classes=100), 966_986 + 90 * 193),
         (nin_cifar(width=2), 3_832_458),
         (nin_mnist(), 349_674),
+        (nin_digits(batch_norm=False), 70_986),
+        (nin_digits(), 71_402),
         (nin_cifar(dropout=0, init="caffe", last_relu=True), 966_986),
         # a convolution followed by batch normalisation trades its bias for two vectors
         (nin_cifar(batch_norm=True), 966_986 + 192 + 160 + 96 + 192 * 5),

@@ -1,14 +1,13 @@
 """`skinny data`: what data there is, whether it is sound, and getting it."""
 
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import tyro
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ def _list(arguments: Data) -> int:
     if arguments.json:
         _print_json([listing.to_json() for listing in listings])
         return 0
-    table = Table("data set", "state", "form", "where")
+    table = _table("data set", "state", "form", "where")
     for listing in listings:
         if listing.folder is None:
             state = "not found"
@@ -82,9 +81,14 @@ def _verify(arguments: Data) -> int:
     if arguments.json:
         _print_json([check.to_json() for check in checks])
     else:
-        table = Table("data set", "file", "MD5", "verdict")
+        table = _table("data set", "file", "checksum")
         for check in checks:
-            table.add_row(check.name, check.path, check.md5, check.verdict)
+            verdict = {
+                "ok": "as published",
+                "different": f"MD5 {check.md5} is not the published {check.published}",
+                "unknown": "none is published",
+            }[check.verdict]
+            table.add_row(check.name, check.path, verdict)
         _print(table)
     return int(any(check.verdict == "different" for check in checks))
 
@@ -110,11 +114,15 @@ def _fetch(arguments: Data) -> int:
     return 0
 
 
+def _table(*headings: str) -> Table:
+    # Folded and never cut short: the end of a path is the part that matters.
+    return Table(*(Column(heading, overflow="fold") for heading in headings))
+
+
 def _print(table: Table) -> None:
-    # Paths must stay whole: where output is not a terminal, rich would fold them at 80 columns.
     console = Console()
-    if not console.is_terminal:
-        console = Console(width=1000, file=sys.stdout)
+    if not console.is_terminal:  # one line a row, for grep
+        console = Console(width=1000)
         table.box = None
     console.print(table, markup=False)
 

@@ -10,14 +10,13 @@ from skinny.training import RunFolder
 
 def show(folders: Sequence[RunFolder], console: Console) -> None:
     """One row per run, then where the last one's weights were kept and where its files are."""
-    table = Table("run", "method", title="Outcome", title_justify="left")
+    table = Table("method", title="Outcome", title_justify="left")
     for column in ("test accuracy", "test error", "weights kept", "size on disk"):
         table.add_column(column, justify="right")
     for folder in folders:
         config, result = folder.config(), folder.result()
         assert result is not None  # shown when training is over
         table.add_row(
-            folder.path.name,
             config.method + (f" {config.sparsity:.0%}" if config.method != "dense" else ""),
             f"{result['test_accuracy']:.2%}",
             f"{1 - result['test_accuracy']:.2%}",
@@ -40,7 +39,7 @@ def show(folders: Sequence[RunFolder], console: Console) -> None:
         )
     console.print(layers)
     for folder in folders:
-        console.print(f"everything is in {folder.path} (figures in figures/)", highlight=False)
+        console.print(f"{folder.path}: everything about it, figures in figures/", soft_wrap=True)
 
 
 def size_on_disk(folder: RunFolder) -> str:

@@ -1,5 +1,6 @@
 """Downloads with checksums."""
 
+import contextlib
 import hashlib
 from pathlib import Path
 
@@ -50,6 +51,8 @@ def _fetch_one(download: Download, folder: Path, mirror: str | None, progress: b
             )
         except (OSError, ValueError) as error:  # requests' errors are OSErrors
             failures.append(f"{url} ({_reason(error)})")
+    with contextlib.suppress(OSError):
+        folder.rmdir()  # if it is empty: pooch makes it before it knows whether it can fill it
     raise DataError(
         f"cannot download {', nor '.join(failures)}; get {download.file} (MD5 {download.md5}) by"
         f" other means and put it at {path}"

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from skinny.data.decode import SUFFIXES, decode, shorter_side
 from skinny.data.errors import DataError
+from skinny.data.reading import naming
 from skinny.data.sets import Dataset, FolderSet
 from skinny.data.statistics import channel_statistics
 
@@ -61,19 +62,22 @@ def find_imagenet(folders: list[Path]) -> Path | None:
     """The first place that has ImageNet's `train` and `val` in one of its usual sub-folders."""
     usual = ("imagenet", "ImageNet", "ILSVRC2012", "ILSVRC/Data/CLS-LOC", "")
     for folder in folders:
-        for root in (folder / name for name in usual):
-            if (root / "train").is_dir() and _test_folder(root, _IMAGENET_TEST_NAMES):
-                return root
+        with naming(folder):
+            for root in (folder / name for name in usual):
+                if (root / "train").is_dir() and _test_folder(root, _IMAGENET_TEST_NAMES):
+                    return root
     return None
 
 
 def _list(
     root: Path, test_names: tuple[str, ...]
 ) -> tuple[NDArray[np.bytes_], Tensor, NDArray[np.bytes_], Tensor, tuple[str, ...]]:
-    if not root.is_dir():
+    with naming(root):
+        exists, has_train = root.is_dir(), (root / "train").is_dir()
+        test_folder = _test_folder(root, test_names)
+    if not exists:
         raise DataError(f"{root}: no such folder")
-    test_folder = _test_folder(root, test_names)
-    if not (root / "train").is_dir() or test_folder is None:
+    if not has_train or test_folder is None:
         raise DataError(
             f"{root}: needs a folder 'train' and one called {' or '.join(map(repr, test_names))}"
         )
@@ -103,7 +107,7 @@ def _test_folder(root: Path, names: tuple[str, ...]) -> Path | None:
 
 def _class_folders(folder: Path) -> dict[str, list[str]]:
     """Image file names, sorted, by class folder."""
-    with os.scandir(folder) as entries:
+    with naming(folder), os.scandir(folder) as entries:
         children = [entry for entry in entries if not entry.name.startswith(".")]
     names = sorted(child.name for child in children if child.is_dir())
     if not names:
@@ -123,10 +127,10 @@ def _class_folders(folder: Path) -> dict[str, list[str]]:
 
 
 def _image_files(folder: Path) -> list[str]:
+    with naming(folder):
+        names = os.listdir(folder)
     return sorted(
-        name
-        for name in os.listdir(folder)
-        if name.lower().endswith(SUFFIXES) and not name.startswith(".")
+        name for name in names if name.lower().endswith(SUFFIXES) and not name.startswith(".")
     )
 
 

@@ -77,16 +77,19 @@ class FolderBatches:
         return self._plan.steps
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
-        keys = [
+        keys = (
             [(epoch, index) for index in indices.tolist()]
             for _, indices in self._plan.batches(epoch, start)
-        ]
+        )
         loader: DataLoader[_Sample] = DataLoader(
             self._images,
             batch_sampler=keys,
             num_workers=self._workers,
             collate_fn=_collate,
             pin_memory=self._device.type == "cuda",
+            # A loader draws a seed for its workers. From torch's own generator that would move a
+            # resumed run's dropout away from that of a run that went through.
+            generator=torch.Generator(),
         )
         for pixels, labels, failures in loader:
             self._report(failures)

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from skinny.data import cifar, idx
-from skinny.data.catalog import OFFICIAL, IdxEntry
+from skinny.data.catalog import OFFICIAL, Entry, IdxEntry
 from skinny.data.digits import load_digits
 from skinny.data.errors import DataError
 from skinny.data.fetch import fetch
@@ -75,9 +75,21 @@ def _load_in_memory(
     entry = OFFICIAL[name]
     found = find(entry, folders)
     if download and (found is None or not found.complete):
-        fetch(entry, folders[0])
+        _download(entry, folders[0], found)
     train, test = read_official(require(entry, folders))
     return train, test, entry.classes
+
+
+def _download(entry: Entry, root: Path, partly: Found | None) -> None:
+    try:
+        fetch(entry, root)
+    except DataError as error:
+        if partly is None:
+            raise
+        missing = ", ".join(partly.missing)
+        raise DataError(
+            f"{entry.name} in {partly.folder} is incomplete ({missing} missing), and {error}"
+        ) from error
 
 
 def _path(name: str) -> Path:

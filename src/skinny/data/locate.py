@@ -19,6 +19,7 @@ import pooch
 
 from skinny.data.catalog import CifarEntry, CifarForm, Entry, IdxEntry
 from skinny.data.errors import DataError
+from skinny.data.reading import naming
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,9 @@ def find(entry: Entry, folders: list[Path]) -> Found | None:
     """The first complete form of a data set, or else the least incomplete, or None."""
     best: Found | None = None
     for root in folders:
-        for candidate in _candidates(entry, root):
+        with naming(root):  # it may be there and closed to us
+            candidates = list(_candidates(entry, root))
+        for candidate in candidates:
             if candidate.complete:
                 return candidate
             if candidate.files and (best is None or len(candidate.files) > len(best.files)):
@@ -93,12 +96,12 @@ def _places(entry: Entry, root: Path) -> list[Path]:
     """The folders under `root` where the files of a data set may lie.
 
     MNIST and Fashion-MNIST name their files alike, so directly in `root` they are told apart by
-    whether its path says "fashion".
+    whether its name says "fashion" (its parent's, for torchvision's `FashionMNIST/raw`).
     """
     direct = [root]
     if isinstance(entry, IdxEntry):
-        says_fashion = "fashion" in "/".join(root.absolute().parts[-2:]).lower()
-        direct = [root] if says_fashion == ("fashion" in entry.name) else []
+        named = root.absolute().parent if root.name == "raw" else root.absolute()
+        direct = [root] if ("fashion" in named.name.lower()) == ("fashion" in entry.name) else []
     return [root / folder for folder in entry.folders] + direct
 
 

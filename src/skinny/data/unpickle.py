@@ -1,9 +1,9 @@
 """The pickles of CIFAR's python version, read without letting them call anything.
 
 Such a file is a dictionary of lists, byte strings and one uint8 array. Python's own unpickler
-would run whatever a hostile file names. This one knows three names, all of them NumPy's, and stands
-in for each an inert object of ours that only notes what it was given; the array is then built from
-those notes by `numpy.frombuffer`.
+would run whatever a hostile file names. This one knows three names, all of them NumPy's, and puts
+in the place of each an inert object of ours that only notes what it was given; the array is then
+built from those notes by `numpy.frombuffer`. Opcodes that such files do not contain are refused.
 """
 
 import io
@@ -27,8 +27,12 @@ def unpickle_batch(contents: bytes, name: Path | str) -> dict[str, Any]:
         if type(batch) is not dict:
             raise pickle.UnpicklingError(f"holds a {type(batch).__name__}, not a dict")
         return {_text(key): _value(value) for key, value in batch.items()}
-    except Exception as error:  # a hostile pickle can make the unpickler raise anything
-        raise DataError(f"{name}: not a CIFAR batch ({error or type(error).__name__})") from error
+    except pickle.UnpicklingError as error:
+        raise DataError(f"{name}: not a CIFAR batch ({error})") from error
+    except Exception as error:  # damage can make the unpickler stumble over anything
+        raise DataError(
+            f"{name}: not a CIFAR batch (damaged or no pickle at all, {type(error).__name__})"
+        ) from error
 
 
 def _text(key: object) -> str:
@@ -107,9 +111,31 @@ _NAMES: dict[tuple[str, str], _Inert] = {
 }
 
 
-# The pure Python unpickler, on purpose: the C one keeps its memo in an array, and one opcode that
-# names memo slot 2^32 makes it touch 64 GB.
+# What the official files contain (protocol 2), and what protocol 4 writes for the same things.
+_OPCODES = (
+    *(pickle.PROTO, pickle.FRAME, pickle.STOP, pickle.MARK),
+    *(pickle.GLOBAL, pickle.STACK_GLOBAL, pickle.REDUCE, pickle.BUILD),
+    *(pickle.EMPTY_DICT, pickle.SETITEM, pickle.SETITEMS),
+    *(pickle.EMPTY_LIST, pickle.APPEND, pickle.APPENDS),
+    *(pickle.EMPTY_TUPLE, pickle.TUPLE, pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3),
+    *(pickle.NONE, pickle.NEWTRUE, pickle.NEWFALSE),
+    *(pickle.BININT, pickle.BININT1, pickle.BININT2, pickle.LONG1),
+    *(pickle.BINSTRING, pickle.SHORT_BINSTRING, pickle.BINBYTES, pickle.SHORT_BINBYTES),
+    *(pickle.BINUNICODE, pickle.SHORT_BINUNICODE),
+    *(pickle.BINPUT, pickle.LONG_BINPUT, pickle.MEMOIZE, pickle.BINGET, pickle.LONG_BINGET),
+)
+
+
+class _Dispatch(dict[int, Any]):
+    def __missing__(self, opcode: int) -> NoReturn:
+        raise pickle.UnpicklingError(f"uses opcode {opcode:#04x}, which no CIFAR file contains")
+
+
+# The pure Python unpickler, on purpose: its opcodes can be chosen, and its memo is a dictionary.
+# The C one keeps an array, and an opcode that names memo slot 2^32 makes it touch 64 GB.
 class _Unpickler(pickle._Unpickler):
+    dispatch = _Dispatch({op[0]: pickle._Unpickler.dispatch[op[0]] for op in _OPCODES})
+
     def find_class(self, module_name: str, global_name: str, /) -> Any:
         try:
             return _NAMES[module_name, global_name]
@@ -117,6 +143,3 @@ class _Unpickler(pickle._Unpickler):
             raise pickle.UnpicklingError(
                 f"asks for {module_name}.{global_name}, which no CIFAR file needs"
             ) from None
-
-    def persistent_load(self, pid: object) -> NoReturn:
-        raise pickle.UnpicklingError("refers to objects outside the file")

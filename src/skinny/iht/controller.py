@@ -92,12 +92,15 @@ class IHT:
         self._budget, self._score, self._restore, self._seed = budget, score, restore, seed
         self._position = 0  # epochs begun, or steps done
         self._span = -1  # index of the span we are in
+        self._bits: dict[str, Tensor] = {}  # the masks in the form that is applied at every step
+        self._masked: dict[str, tuple[int, int]] = {}  # which gradient was masked, and when
         self._before: dict[str, Tensor] = {}  # values at truncation, for restore="last"
         self._check_optimizer()
         if timeline.target > 0:
             self._counts(timeline.target)  # an impossible budget is an error now, not at epoch 15
         self._hooks = [
-            weight.register_hook(self._gradient_hook(name)) for name, weight in self.weights.items()
+            weight.register_post_accumulate_grad_hook(self._gradient_hook(name))
+            for name, weight in self.weights.items()
         ]
         self._hooks.append(optimizer.register_step_pre_hook(self._before_step))
         self._hooks.append(optimizer.register_step_post_hook(self._after_step))
@@ -175,6 +178,7 @@ class IHT:
                 )
                 for name, weight in self.weights.items()
             }
+        self._bits, self._masked = {}, {}
         if self.sparse:
             self._apply_masks()
 
@@ -211,7 +215,7 @@ class IHT:
                 if within is not None:  # what an earlier span truncated keeps its older value
                     value = torch.where(within[name], value, self._before[name].to(value.device))
                 self._before[name] = value
-        self.masks = made
+        self.masks, self._bits, self._masked = made, {}, {}
         self.history.append(
             Thresholding(
                 at=position,
@@ -226,16 +230,17 @@ class IHT:
             for value in self._optimizer.state.get(weight, {}).values():
                 if isinstance(value, Tensor) and value.shape == weight.shape:
                     masking.apply_(value, made[name])
-            if weight.grad is not None:
-                masking.apply_(weight.grad, made[name])
+            self._mask_gradient(name)
 
     def _give_back(self) -> None:
+        self._bits = {}
         if self._restore == "zero":
             return
+        assert self.masks is not None
         with torch.no_grad():
             for name, weight in self.weights.items():
                 before = self._before[name].to(weight.device)
-                weight.copy_(torch.where(self._mask(name), weight, before))
+                weight.copy_(torch.where(self.masks[name].to(weight.device), weight, before))
         self._before = {}
 
     def _counts(self, sparsity: float) -> dict[str, int]:
@@ -250,23 +255,34 @@ class IHT:
         progress = sparsity / self.timeline.target
         return budgets.per_layer(shapes, sparsity, self._budget, progress)
 
-    def _mask(self, name: str) -> Tensor:
-        """The mask on the device the weight is on now: the model may have been moved."""
+    def _mask_bits(self, name: str) -> Tensor:
+        """For the device and type the weight has now: the model may have been moved."""
         assert self.masks is not None
-        mask, device = self.masks[name], self.weights[name].device
-        if mask.device != device:
-            mask = self.masks[name] = mask.to(device)
-        return mask
+        bits, weight = self._bits.get(name), self.weights[name]
+        if (
+            bits is None
+            or bits.device != weight.device
+            or bits.element_size() != weight.element_size()
+        ):
+            bits = self._bits[name] = masking.as_bits(self.masks[name], weight)
+        return bits
 
     def _apply_masks(self) -> None:
         for name, weight in self.weights.items():
-            masking.apply_(weight, self._mask(name))
+            masking.apply_bits_(weight, self._mask_bits(name))
+
+    def _mask_gradient(self, name: str) -> None:
+        """Mask a gradient, unless nobody has written to it since it was masked last."""
+        gradient = self.weights[name].grad
+        if gradient is None or self._masked.get(name) == (id(gradient), gradient._version):
+            return
+        masking.apply_bits_(gradient, self._mask_bits(name))
+        self._masked[name] = (id(gradient), gradient._version)
 
     def _gradient_hook(self, name: str) -> Any:
-        def hook(gradient: Tensor) -> Tensor | None:
-            if not self.sparse:
-                return None
-            return torch.where(self._mask(name), gradient, gradient.new_zeros(()))
+        def hook(_: Tensor) -> None:
+            if self.sparse:
+                self._mask_gradient(name)
 
         return hook
 
@@ -276,10 +292,9 @@ class IHT:
                 "the optimizer stepped before the first epoch began: "
                 "call iht.begin_epoch() at the start of every epoch"
             )
-        if self.sparse:  # gradients may have come past the hooks, as averages of all ranks do
-            for name, weight in self.weights.items():
-                if weight.grad is not None:
-                    masking.apply_(weight.grad, self._mask(name))
+        if self.sparse:  # gradients may have been changed since they arrived
+            for name in self.weights:
+                self._mask_gradient(name)
 
     def _after_step(self, *_: Any) -> None:
         if self.sparse:

@@ -4,6 +4,8 @@ NumPy only. `write` makes a file of named arrays, `open` reads it lazily; docs/f
 it. For models of torch see `skinny.pack` and `skinny.unpack`.
 """
 
+import os
+
 from skinny.packing.codec import Entry, Parts
 from skinny.packing.errors import (
     ChecksumError,
@@ -18,10 +20,17 @@ from skinny.packing.errors import (
     VersionError,
 )
 from skinny.packing.fold import fold_batch_norms
+from skinny.packing.interchange import read_safetensors, to_safetensors
 from skinny.packing.reader import PackedFile
-from skinny.packing.reader import PackedFile as open  # noqa: A004
+from skinny.packing.sizes import Size, SizeReport, size
 from skinny.packing.values import Values
 from skinny.packing.writer import Bits, Tied, write
+
+
+def open(path: str | os.PathLike[str]) -> PackedFile:
+    """Open a packed file, lazily; a context manager. Raises a `FormatError` if it is none."""
+    return PackedFile(path)
+
 
 __all__ = [
     "Bits",
@@ -36,11 +45,16 @@ __all__ = [
     "PackedFile",
     "Parts",
     "ScaleError",
+    "Size",
+    "SizeReport",
     "StreamError",
     "Tied",
     "Values",
     "VersionError",
     "fold_batch_norms",
     "open",
+    "read_safetensors",
+    "size",
+    "to_safetensors",
     "write",
 ]

@@ -1,7 +1,8 @@
 """Bitmask packing: which entries of a tensor are not zero, one bit each, and their values.
 
 Entry i of the flat tensor is bit i % 8 (least significant first) of mask byte i // 8; padding bits
-are zero. An entry is zero when all its bits are, so -0.0 is a value and comes back as one.
+are zero. An entry is zero when all its bits are, so that -0.0 is a value and comes back as one;
+`signed_zeros` makes it a zero like the other, for whoever keeps the signs elsewhere.
 
 Native code where it was built, else the NumPy reference, which says the same in a line each.
 """
@@ -22,23 +23,40 @@ def mask_bytes(count: int) -> int:
     return -(-count // 8)
 
 
-def pack(dense: NDArray[Any]) -> tuple[Mask, NDArray[Any]]:
-    """The mask and the non-zero values of a contiguous array, flat: mask [n/8], values [ones]."""
+def find(dense: NDArray[Any], *, signed_zeros: bool = False) -> tuple[Mask, int]:
+    """The mask of a contiguous array, and how many ones it has."""
     flat = dense.reshape(-1)
     native = extension()
     if native is None:
-        return pack_reference(flat)
+        return find_reference(flat, signed_zeros)
     mask = np.empty(mask_bytes(flat.size), np.uint8)
     raw = flat.view(np.uint8)
-    ones = native.bitmask_find(raw, flat.itemsize, mask, threads())
+    ones: int = native.bitmask_find(raw, flat.itemsize, signed_zeros, mask, threads())
+    return mask, ones
+
+
+def find_reference(flat: NDArray[Any], signed_zeros: bool = False) -> tuple[Mask, int]:
+    bits = flat.view(f"u{flat.itemsize}")
+    kept = (bits << 1 if signed_zeros else bits) != 0
+    return np.packbits(kept, bitorder="little"), int(kept.sum())
+
+
+def gather(dense: NDArray[Any], mask: Mask, ones: int) -> NDArray[Any]:
+    """The entries of a contiguous array that its mask names, flat: [ones]."""
+    flat = dense.reshape(-1)
+    native = extension()
+    if native is None:
+        return gather_reference(flat, mask)
     values = np.empty(ones, flat.dtype)
-    native.bitmask_gather(raw, flat.itemsize, mask, values.view(np.uint8), threads())
-    return mask, values
+    native.bitmask_gather(
+        flat.view(np.uint8), flat.itemsize, mask, values.view(np.uint8), threads()
+    )
+    return values
 
 
-def pack_reference(flat: NDArray[Any]) -> tuple[Mask, NDArray[Any]]:
-    kept = flat.view(f"u{flat.itemsize}") != 0
-    return np.packbits(kept, bitorder="little"), flat[kept]
+def gather_reference(flat: NDArray[Any], mask: Mask) -> NDArray[Any]:
+    values: NDArray[Any] = flat[np.unpackbits(mask, count=flat.size, bitorder="little").view(bool)]
+    return values
 
 
 def unpack(mask: Mask, values: NDArray[Any], count: int) -> NDArray[Any]:
@@ -70,17 +88,13 @@ def unpack_reference(mask: Mask, values: NDArray[Any], count: int) -> NDArray[An
 def count_ones(mask: Mask, count: int) -> int:
     """How many of the first `count` bits are set."""
     native = extension()
-    if native is not None:
-        return int(native.bitmask_ones(mask, count, threads()))
-    return int(np.bitwise_count(mask).sum()) if hasattr(np, "bitwise_count") else _ones(mask)
-
-
-def _ones(mask: Mask) -> int:  # NumPy 1 cannot count bits
-    return int(np.unpackbits(mask).sum(dtype=np.int64))
+    if native is None:
+        return int(np.unpackbits(mask, count=count, bitorder="little").sum(dtype=np.int64))
+    return int(native.bitmask_ones(mask, count, threads()))
 
 
 def check(mask: Mask, count: int, values: int) -> None:
-    """Raises `MaskError` unless `mask` is the mask of `count` entries, `values` of them non-zero."""
+    """Raises `MaskError` unless `mask` covers `count` entries, of which `values` are not zero."""
     if mask.size != mask_bytes(count):
         raise MaskError(f"a mask of {mask.size} bytes cannot cover {count} entries")
     if count % 8 and mask[-1] >> (count % 8):

@@ -1,24 +1,25 @@
 """One tensor to its stored parts and back: the smallest of dense, bitmask and entropy.
 
-| form      | parts                                                             |
-|-----------|-------------------------------------------------------------------|
-| `dense`   | all entries                                                       |
-| `bitmask` | the non-zero values, one bit per entry                            |
-| `entropy` | the non-zero values, the same bits entropy-coded                  |
+| form      | parts                                              |
+|-----------|----------------------------------------------------|
+| `dense`   | all entries                                        |
+| `bitmask` | the non-zero values, one bit per entry             |
+| `entropy` | the non-zero values, the same bits entropy-coded   |
 
-Lossy values add one part, the scales (int8 only).
+A weight pruned by `weight * mask` is often -0.0. Where there are many, they are not values: a part
+more says where they are. Lossy values forget the signs of zeros; int8 adds a part for the scales.
 """
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skinny.packing import bitmask, entropy, values
 from skinny.packing.bitmask import Mask
-from skinny.packing.dtypes import CARRIER
+from skinny.packing.dtypes import CARRIER, FLOATS
 from skinny.packing.errors import MaskError
 from skinny.packing.values import STORED, Values
 
@@ -37,6 +38,7 @@ class Entry:
     form: Form = "dense"
     values: Values = "exact"
     error: float = 0.0  # largest |stored - original|
+    negative_zeros: int = 0  # how many the part `negative` marks
 
     @property
     def count(self) -> int:
@@ -48,6 +50,8 @@ class Entry:
         parts = {"values": stored}
         if self.form != "dense":
             parts["mask" if self.form == "bitmask" else "coded"] = "U8"
+        if self.negative_zeros:
+            parts["negative"] = "U8"
         if self.values == "int8":
             parts["scales"] = "F32"
         return parts
@@ -59,13 +63,14 @@ class Parts:
 
     mask: uint8 [ceil(n / 8)], bit i of the flat tensor least significant first, or None when the
     tensor is stored dense; values: flat, in the tensor's own type (bfloat16 as uint16 bits), one
-    per one in the mask, or all n.
+    per one in the mask, or all n. negative: a mask of the zeros that are -0.0, None if none are.
     """
 
     shape: tuple[int, ...]
     dtype: str
     mask: Mask | None
     values: NDArray[Any]
+    negative: Mask | None = None
 
 
 def encode(
@@ -75,29 +80,45 @@ def encode(
     shape = array.shape
     kind = values.applicable(wish, dtype, shape)
     width = CARRIER[dtype if kind == "exact" else STORED[kind]].itemsize
-    mask, kept = bitmask.pack(array)
-    forms: dict[Form, int] = {
-        "dense": array.size * width,
-        "bitmask": kept.size * width + mask.size + _PART,
-    }
-    coded = None
-    if forms["dense"] > kept.size * width + _PART:
-        coded = entropy.encode(mask, array.size, kept.size)
-        forms["entropy"] = kept.size * width + coded.size + _PART
-    form = min(forms, key=lambda name: forms[name])
-    stored = array.reshape(-1) if form == "dense" else kept
-    scales, error = None, 0.0
-    if kind != "exact":
-        counts = values.per_channel(None if form == "dense" else mask, shape)
-        stored, scales, error = values.encode(stored, dtype, kind, counts, name)
+    lossy = kind != "exact"
+    mask, ones = bitmask.find(array, signed_zeros=lossy)
+    best = _smallest(mask, ones, array.size, width)
+    negative, marks = None, 0
+    if dtype in FLOATS and not lossy:
+        numeric, nonzero = bitmask.find(array, signed_zeros=True)
+        if nonzero < ones:
+            coded = entropy.encode(mask & ~numeric, array.size, ones - nonzero)
+            other = _smallest(numeric, nonzero, array.size, width)
+            if other.form != "dense" and other.size + coded.size + _PART < best.size:
+                best, mask, ones, negative, marks = other, numeric, nonzero, coded, ones - nonzero
+    stored = array.reshape(-1) if best.form == "dense" else bitmask.gather(array, mask, ones)
     parts: dict[str, NDArray[Any]] = {"values": stored}
-    if form == "bitmask":
-        parts["mask"] = mask
-    if form == "entropy" and coded is not None:
-        parts["coded"] = coded
-    if scales is not None:
-        parts["scales"] = scales
-    return Entry(dtype, shape, form, kind, error), parts
+    if best.form != "dense":
+        parts |= {"mask": mask} if best.coded is None else {"coded": best.coded}
+    if negative is not None:
+        parts["negative"] = negative
+    error = 0.0
+    if lossy:
+        counts = values.per_channel(None if best.form == "dense" else mask, shape)
+        parts["values"], scales, error = values.encode(stored, dtype, kind, counts, name)
+        parts |= {} if scales is None else {"scales": scales}
+    return Entry(dtype, shape, best.form, kind, error, marks), parts
+
+
+class _Choice(NamedTuple):
+    form: Form
+    size: int
+    coded: NDArray[np.uint8] | None = None
+
+
+def _smallest(mask: Mask, ones: int, count: int, width: int) -> _Choice:
+    """The form that stores a tensor with this mask in the fewest bytes."""
+    kept = ones * width + _PART
+    choices = [_Choice("dense", count * width), _Choice("bitmask", kept + mask.size)]
+    if kept < choices[0].size:
+        coded = entropy.encode(mask, count, ones)
+        choices.append(_Choice("entropy", kept + coded.size, coded))
+    return min(choices, key=lambda choice: choice.size)
 
 
 def check(name: str, entry: Entry, sizes: dict[str, int]) -> None:
@@ -111,6 +132,10 @@ def check(name: str, entry: Entry, sizes: dict[str, int]) -> None:
         raise MaskError(f"{name} has a mask of {sizes['mask']} bytes for {entry.count} entries")
     if entry.form == "entropy" and sizes["coded"] < entropy.shortest(entry.count):
         raise MaskError(f"{name}: {sizes['coded']} bytes cannot code {entry.count} mask bits")
+    if stored + entry.negative_zeros > entry.count:
+        raise MaskError(f"{name} has {entry.negative_zeros} negative zeros too many")
+    if entry.negative_zeros and sizes["negative"] < entropy.shortest(entry.count):
+        raise MaskError(f"{name}: {sizes['negative']} bytes cannot code {entry.count} mask bits")
     if "scales" in sizes and sizes["scales"] != entry.shape[0]:
         raise MaskError(f"{name} has {sizes['scales']} scales for {entry.shape[0]} channels")
 
@@ -125,14 +150,25 @@ def decode(entry: Entry, parts: dict[str, NDArray[Any]]) -> Parts:
         mask = entropy.decode(parts["coded"], entry.count, stored.size)
     if mask is not None:
         bitmask.check(mask, entry.count, stored.size)
+    negative = None
+    if "negative" in parts and mask is not None:
+        negative = entropy.decode(parts["negative"], entry.count, entry.negative_zeros)
+        bitmask.check(negative, entry.count, entry.negative_zeros)
+        if np.any(negative & mask):
+            raise MaskError("an entry is marked both as a value and as a negative zero")
     if entry.values != "exact":
         counts = values.per_channel(mask, entry.shape)
         stored = values.decode(stored, parts.get("scales"), entry.dtype, entry.values, counts)
-    return Parts(entry.shape, entry.dtype, mask, stored)
+    return Parts(entry.shape, entry.dtype, mask, stored, negative)
 
 
 def densify(parts: Parts) -> NDArray[Any]:
     """The whole tensor."""
     if parts.mask is None:
         return parts.values.reshape(parts.shape)
-    return bitmask.unpack(parts.mask, parts.values, math.prod(parts.shape)).reshape(parts.shape)
+    count = math.prod(parts.shape)
+    dense = bitmask.unpack(parts.mask, parts.values, count)
+    if parts.negative is not None:
+        marked = np.unpackbits(parts.negative, count=count, bitorder="little").view(bool)
+        dense.view(f"u{dense.itemsize}")[marked] = 1 << (8 * dense.itemsize - 1)
+    return dense.reshape(parts.shape)

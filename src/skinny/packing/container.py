@@ -6,10 +6,10 @@ The safetensors library writes only what is wholly in memory; this writes as the
 """
 
 import json
-import tempfile
+import math
 from hashlib import blake2b
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,38 @@ CHECK = "check"  # the metadata field that holds the header's own digest
 LARGEST_HEADER = 100_000_000  # the limit of the safetensors library
 PREFIX = 8
 _COPY = 1 << 20
+
+
+class Kind(NamedTuple):
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return math.prod(self.shape) * CARRIER[self.dtype].itemsize
+
+
+def layout(parts: dict[str, Kind], metadata: dict[str, str]) -> tuple[list[str], bytes]:
+    """The order of the parts in the file, and the file's first bytes, up to the first part.
+
+    Wide types come first, so that every part is aligned to its type.
+    """
+    names = sorted(parts, key=lambda name: -CARRIER[parts[name].dtype].itemsize)
+    header: dict[str, Any] = {METADATA: metadata}
+    at = 0
+    for name in names:
+        dtype, shape = parts[name]
+        offsets = [at, at + parts[name].size]
+        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": offsets}
+        at = offsets[1]
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text = text.ljust(-(-len(text) // 8) * 8)
+    if len(text) > LARGEST_HEADER:
+        raise SkinnyError(f"{len(parts)} tensors need a header of {len(text)} bytes, too large")
+    if CHECK in metadata:
+        text = text.replace(_field(metadata[CHECK]), _field(header_digest(text, "0" * 16)), 1)
+    return names, len(text).to_bytes(PREFIX, "little") + text
 
 
 def digest(*contents: bytes | memoryview) -> str:
@@ -45,48 +77,31 @@ def _field(check: str) -> bytes:
 class Spool:
     """Parts on their way into a file.
 
-    They wait on disk beside it, since the header comes first in the file but is known last.
+    They wait in `file`, on disk, since the header comes first in a file but is known last.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file: IO[bytes] = tempfile.TemporaryFile(dir=path.parent)
-        self._parts: dict[str, tuple[str, tuple[int, ...], int, int]] = {}
-
-    def __enter__(self) -> "Spool":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._kinds: dict[str, Kind] = {}
+        self._begins: dict[str, int] = {}
 
     def add(self, name: str, dtype: str, array: NDArray[Any]) -> None:
-        if name in self._parts or name == METADATA:
+        if name in self._kinds or name == METADATA:
             raise SkinnyError(f"cannot store a tensor as {name!r}: the name is taken")
-        begin = self._file.tell()
+        self._kinds[name] = Kind(dtype, array.shape)
+        self._begins[name] = self._file.tell()
         self._file.write(content(array.astype(CARRIER[dtype], copy=False)))
-        self._parts[name] = (dtype, array.shape, begin, self._file.tell())
 
-    def save(self, metadata: dict[str, str]) -> None:
-        """Write the file. Wide types come first, so that every part is aligned to its type."""
-        parts = sorted(self._parts.items(), key=lambda part: -CARRIER[part[1][0]].itemsize)
-        header: dict[str, Any] = {METADATA: {**metadata, CHECK: "0" * 16}}
-        at = 0
-        for name, (dtype, shape, begin, end) in parts:
-            offsets = [at, at + end - begin]
-            header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": offsets}
-            at = offsets[1]
-        text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
-        text = text.ljust(-(-len(text) // 8) * 8)
-        if len(text) > LARGEST_HEADER:
-            raise SkinnyError(f"{self._path} would need a header of {len(text)} bytes")
-        text = text.replace(_field("0" * 16), _field(header_digest(text, "0" * 16)), 1)
-        with atomic_write(self._path) as file:
-            file.write(len(text).to_bytes(PREFIX, "little"))
-            file.write(text)
-            for _, (_, _, begin, end) in parts:
-                self._file.seek(begin)
-                for start in range(begin, end, _COPY):
-                    file.write(self._file.read(min(_COPY, end - start)))
+    def save(self, path: Path, metadata: dict[str, str]) -> None:
+        """Write the parts as a file, sealed with the header's digest."""
+        names, start = layout(self._kinds, {**metadata, CHECK: "0" * 16})
+        with atomic_write(path) as file:
+            file.write(start)
+            for name in names:
+                self._file.seek(self._begins[name])
+                left = self._kinds[name].size
+                while left:
+                    left -= file.write(self._file.read(min(_COPY, left)))
 
 
 def content(array: NDArray[Any]) -> memoryview:

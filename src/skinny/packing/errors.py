@@ -43,4 +43,4 @@ class ScaleError(FormatError):
 
 
 class GraphError(FormatError):
-    """A graph has cycles, missing inputs, unknown operations, or absurd or ill-fitting attributes."""
+    """A graph has cycles, missing inputs, unknown operations, or impossible attributes."""

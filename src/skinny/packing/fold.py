@@ -53,9 +53,11 @@ def fold_batch_norms(
 def _fold(
     node: dict[str, Any], bias: Floats | None, read: Callable[[str], NDArray[Any]]
 ) -> tuple[Floats, Floats]:
-    mean, var = (np.asarray(read(node[field]), np.float64) for field in ("mean", "var"))
-    gamma = 1.0 if node["weight"] is None else np.asarray(read(node["weight"]), np.float64)
-    beta = 0.0 if node["bias"] is None else np.asarray(read(node["bias"]), np.float64)
-    own = 0.0 if bias is None else np.asarray(bias, np.float64)
-    scale = gamma / np.sqrt(var + node["eps"])
-    return scale.astype(np.float32), (scale * (own - mean) + beta).astype(np.float32)
+    # a file may hold any numbers; NaN and infinity come out as torch would have it
+    with np.errstate(all="ignore"):
+        mean, var = (np.asarray(read(node[field]), np.float64) for field in ("mean", "var"))
+        gamma = 1.0 if node["weight"] is None else np.asarray(read(node["weight"]), np.float64)
+        beta = 0.0 if node["bias"] is None else np.asarray(read(node["bias"]), np.float64)
+        own = 0.0 if bias is None else np.asarray(bias, np.float64)
+        scale = gamma / np.sqrt(var + node["eps"])
+        return scale.astype(np.float32), (scale * (own - mean) + beta).astype(np.float32)

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from skinny.errors import SkinnyError
 from skinny.packing import codec, graph, preprocessing
 from skinny.packing.codec import FORMS, Entry
-from skinny.packing.dtypes import CARRIER
+from skinny.packing.dtypes import CARRIER, FLOATS
 from skinny.packing.errors import ManifestError
-from skinny.packing.header import is_shape, parse_json
+from skinny.packing.header import is_shape, is_size, parse_json
 from skinny.packing.values import VALUES, applicable
 
 PART = "skinny:manifest"
@@ -62,6 +62,8 @@ def dump(manifest: Manifest) -> NDArray[np.uint8]:
         tensors[name] = {"dtype": entry.dtype, "shape": list(entry.shape), "form": entry.form}
         if entry.values != "exact":
             tensors[name] |= {"values": entry.values, "error": entry.error}
+        if entry.negative_zeros:
+            tensors[name]["negative_zeros"] = entry.negative_zeros
         tensors[name]["check"] = manifest.checks[name]
     fields = {
         "tensors": tensors,
@@ -125,27 +127,34 @@ def _load_records(manifest: Manifest, fields: dict[str, Any]) -> None:
 
 
 def _entry(name: str, record: object) -> Entry:
-    if not isinstance(record, dict) or set(record) not in (
-        {"dtype", "shape", "form", "check"},
-        {"dtype", "shape", "form", "check", "values", "error"},
+    required = {"dtype", "shape", "form", "check"}
+    optional: tuple[set[str], ...] = (set(), {"values", "error"}, {"negative_zeros"})
+    if (
+        not isinstance(record, dict)
+        or not required <= set(record)
+        or set(record) - required not in optional
     ):
         raise ManifestError(f"the manifest's entry for {name!r} has other fields than it should")
     dtype, shape, form = record["dtype"], record["shape"], record["form"]
     values, error = record.get("values", "exact"), record.get("error", 0.0)
+    negative = record.get("negative_zeros", 0)
     rules = {
         "dtype": isinstance(dtype, str) and dtype in CARRIER,
         "shape": is_shape(shape),
         "form": form in FORMS,
         "values": values in VALUES and (values == "exact") == ("values" not in record),
         "error": type(error) in (int, float) and math.isfinite(error) and error >= 0,
-        "check": isinstance(record["check"], str),
+        "check": isinstance(record.get("check"), str),
+        "negative_zeros": is_size(negative) and (not negative or form != "dense"),
     }
     for what, holds in rules.items():
         if not holds:
             raise ManifestError(f"{name!r} has an impossible {what}: {record.get(what)!r:.80}")
     if applicable(values, dtype, tuple(shape)) != values:
         raise ManifestError(f"{name!r} of {dtype} and shape {shape} cannot hold {values} values")
-    return Entry(dtype, tuple(shape), form, values, float(error))
+    if negative and dtype not in FLOATS:
+        raise ManifestError(f"{name!r} of {dtype} cannot hold negative zeros")
+    return Entry(dtype, tuple(shape), form, values, float(error), negative)
 
 
 def _claim_parts(name: str, entry: Entry, left: dict[str, tuple[str, int]]) -> None:

@@ -28,7 +28,7 @@ def complete(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def check(record: object, error: type[FormatError] = ManifestError) -> dict[str, Any]:
-    """The record, if every field is there and sensible; else `error` names the first that is not."""
+    """The record, if every field is there and sensible; else an `error` names one that is not."""
     if not isinstance(record, dict) or set(record) != FIELDS:
         raise error(f"preprocessing must have the fields {', '.join(sorted(FIELDS))}")
     mean, std = record["mean"], record["std"]

@@ -13,7 +13,7 @@ from skinny.packing import codec, manifest
 from skinny.packing.codec import Entry, Parts
 from skinny.packing.container import CHECK, content, digest, header_digest
 from skinny.packing.dtypes import CARRIER, to_float32
-from skinny.packing.errors import ChecksumError, NotPackedError, VersionError
+from skinny.packing.errors import ChecksumError, FormatError, NotPackedError, VersionError
 from skinny.packing.header import Header, Part, read_header
 
 
@@ -28,9 +28,12 @@ class PackedFile:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self._map = map_file(self.path)
-        self.size = len(self._map)
-        self._header = read_header(self._map)
-        self._manifest = _read_manifest(self._header, self._map)
+        self.size = len(self._map)  # of the file, in bytes
+        try:
+            self._header = read_header(self._map)
+            self._manifest = _read_manifest(self._header, self._map)
+        except FormatError as problem:
+            raise type(problem)(f"{self.path}: {problem}") from None
         self._checked: set[str] = set()
 
     def __enter__(self) -> "PackedFile":
@@ -90,7 +93,10 @@ class PackedFile:
             if digest(*map(content, arrays.values())) != self._manifest.checks[stored]:
                 raise ChecksumError(f"{self.path}: the contents of {name!r} are damaged")
             self._checked.add(stored)
-        return codec.decode(entry, arrays)
+        try:
+            return codec.decode(entry, arrays)
+        except FormatError as problem:
+            raise type(problem)(f"{self.path}, {name!r}: {problem}") from None
 
     def read(self, name: str) -> NDArray[Any]:
         """A tensor, dense, in its own type; bfloat16 as uint16 bits."""

@@ -18,7 +18,7 @@ from skinny.packing.errors import ScaleError
 Values = Literal["exact", "fp16", "bf16", "int8"]
 VALUES: tuple[Values, ...] = get_args(Values)
 STORED = {"fp16": "F16", "bf16": "BF16", "int8": "I8"}
-_CHUNK = 1 << 20
+_CHUNK = 1 << 16
 
 
 def applicable(wish: Values, dtype: str, shape: tuple[int, ...]) -> Values:
@@ -27,7 +27,7 @@ def applicable(wish: Values, dtype: str, shape: tuple[int, ...]) -> Values:
     Biases, normalisation statistics and counters are few and sensitive: only floating tensors of
     two dimensions or more are rounded.
     """
-    if wish == "exact" or dtype not in FLOATS or len(shape) < 2:
+    if wish == "exact" or dtype not in FLOATS or len(shape) < 2 or 0 in shape:
         return "exact"
     shrinks = CARRIER[STORED[wish]].itemsize < CARRIER[dtype].itemsize
     return wish if shrinks else "exact"
@@ -53,7 +53,7 @@ def encode(
     """
     stored = np.empty(values.size, CARRIER[STORED[kind]])
     scales = _scales(values, dtype, counts, name) if kind == "int8" else None
-    spread = None if scales is None else np.repeat(scales, counts)
+    ends = np.cumsum(counts)
     error = 0.0
     for at in range(0, values.size, _CHUNK):
         part = slice(at, at + _CHUNK)
@@ -62,19 +62,20 @@ def encode(
             raise SkinnyError(
                 f"{name} holds an infinity or a NaN, which {kind} would lose; use values='exact'"
             )
-        if spread is None:
+        if scales is None:
             stored[part] = from_float32(to_float32(numbers, "F64"), STORED[kind])
-            back = to_float32(stored[part], STORED[kind]).astype(np.float64)
+            back = _numbers(from_float32(to_float32(stored[part], STORED[kind]), dtype), dtype)
             if not np.all(np.isfinite(back)):
                 raise SkinnyError(
                     f"{name} holds {np.abs(numbers).max():g}, which {kind} cannot; "
                     "use values='bf16' or values='exact'"
                 )
         else:
-            scale = spread[part].astype(np.float64)
+            own = scales[_channels(ends, part, values.size)]
+            scale = own.astype(np.float64)
             quotient = np.divide(numbers, scale, out=np.zeros_like(numbers), where=scale > 0)
             stored[part] = np.clip(np.rint(quotient), -127, 127)
-            back = (stored[part] * spread[part]).astype(np.float64)
+            back = _numbers(from_float32(stored[part] * own, dtype), dtype)
         error = max(error, float(np.abs(back - numbers).max(initial=0.0)))
     return stored, scales, error
 
@@ -87,13 +88,23 @@ def decode(
     counts: NDArray[np.int64],
 ) -> NDArray[Any]:
     """The values as `dtype`'s carrier. Raises `ScaleError` for scales no encoder writes."""
-    if scales is None:
-        numbers = to_float32(stored, STORED[kind])
-    else:
-        if not np.all(np.isfinite(scales)) or np.any(np.signbit(scales)):
-            raise ScaleError("a scale of int8 values is negative or not finite")
-        numbers = stored * np.repeat(scales, counts)
-    return from_float32(numbers, dtype)
+    if scales is not None and (not np.all(np.isfinite(scales)) or np.any(np.signbit(scales))):
+        raise ScaleError("a scale of int8 values is negative or not finite")
+    ends = np.cumsum(counts)
+    values = np.empty(stored.size, CARRIER[dtype])
+    for at in range(0, stored.size, _CHUNK):
+        part = slice(at, at + _CHUNK)
+        numbers = to_float32(stored[part], STORED[kind])
+        if scales is not None:
+            with np.errstate(over="ignore"):
+                numbers *= scales[_channels(ends, part, stored.size)]
+        values[part] = from_float32(numbers, dtype)
+    return values
+
+
+def _channels(ends: NDArray[np.int64], part: slice, size: int) -> NDArray[np.int64]:
+    """The channel of each value in a part of all `size`; channel c's values end before ends[c]."""
+    return np.searchsorted(ends, np.arange(part.start, min(part.stop, size)), side="right")
 
 
 def _numbers(values: NDArray[Any], dtype: str) -> NDArray[np.float64]:

@@ -1,6 +1,7 @@
 """Writing a packed file, tensor by tensor."""
 
 import os
+import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -62,13 +63,14 @@ def write(
         sparsity=None if sparsity is None else dict(sparsity),
     )
     try:
-        with Spool(path) as spool:
+        with tempfile.TemporaryFile(dir=path.parent) as waiting:
+            spool = Spool(waiting)
             for name, array in tensors.items() if isinstance(tensors, Mapping) else tensors:
                 _add(spool, book, name, array, values)
             book.graph = None if graph is None else graphs.check(dict(graph), book.shape)
             packed = manifest.dump(book)
             spool.add(manifest.PART, "U8", packed)
-            spool.save({"skinny": str(manifest.VERSION), "manifest": digest(content(packed))})
+            spool.save(path, {"skinny": str(manifest.VERSION), "manifest": digest(content(packed))})
     except OSError as problem:
         raise SkinnyError(f"cannot write {path}: {problem.strerror or problem}") from problem
 

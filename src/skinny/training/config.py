@@ -61,13 +61,17 @@ class Config:
     epochs: int = 40
     """How long to train, all spans together."""
     unit: Literal["epoch", "step"] = "epoch"
-    """What --dense and --sparse count."""
-    dense: int | None = None
-    """Length of a dense span: s1 of sdnn; the first one of acdc, dsd, oneshot and gradual."""
-    sparse: int | None = None
-    """Length of a sparse span: s2 of sdnn; one phase of acdc; the middle of dsd."""
+    """What --s1, --s2, --dense and --sparse count."""
+    s1: int = 5
+    """Length of a dense span of sdnn."""
+    s2: int = 15
+    """Length of a sparse span of sdnn; the last one absorbs what is left over."""
     r0: float | None = None
     """Sparsity that sdnn's progressive thresholding sets out from; --sparsity means direct."""
+    dense: int | None = None
+    """Length of the first dense span of acdc, dsd, oneshot and gradual, instead of their own."""
+    sparse: int | None = None
+    """Length of one phase of acdc or of the middle span of dsd, instead of their own."""
     budget: Literal["uniform", "erk", "global"] = "uniform"
     """How the weights are shared out among layers."""
     layers: tuple[str, ...] = ()
@@ -160,7 +164,8 @@ def check(config: Config) -> Config:
     rules = layer_rules(config)
     if rules and config.budget != "uniform":
         raise SkinnyError(f"layers can except from the uniform budget, not from {config.budget!r}")
-    timeline(config, steps_per_epoch=1_000_000 if config.unit == "step" else 1)
+    if config.unit == "epoch":  # how many steps there are is known when the data is
+        timeline(config, steps_per_epoch=1)
     return config
 
 
@@ -172,7 +177,7 @@ def timeline(config: Config, steps_per_epoch: int) -> Timeline:
         else {"steps": config.epochs * steps_per_epoch}
     )
     uses: dict[Method, dict[str, Any]] = {
-        "sdnn": {"dense": config.dense, "sparse": config.sparse, "r0": config.r0},
+        "sdnn": {"dense": config.s1, "sparse": config.s2, "r0": config.r0},
         "acdc": {"warmup": config.dense, "phase": config.sparse},
         "dsd": {"dense": config.dense, "sparse": config.sparse},
         "gradual": {"start": config.dense},
@@ -208,8 +213,8 @@ def from_json(text: str) -> Config:
     try:
         fields = json.loads(text)
         known = {field.name for field in dataclasses.fields(Config)}
-        if not isinstance(fields, dict) or (unknown := fields.keys() - known):
-            raise SkinnyError(f"not a config of this version: it has {sorted(unknown)}")
+        if unknown := sorted(fields.keys() - known):
+            raise SkinnyError(f"not a config of this version: it has {', '.join(unknown)}")
         values: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value
             for name, value in fields.items()

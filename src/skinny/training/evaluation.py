@@ -42,7 +42,7 @@ def evaluate(model: nn.Module, batches: Batches, classes: int) -> Evaluation:
         model.train(was_training)
     return Evaluation(
         loss=loss / seen,
-        accuracy=1 - int(errors.sum()) / seen,
+        accuracy=(seen - int(errors.sum())) / seen,
         top5=top5 / seen,
         images=tuple(images.tolist()),
         errors=tuple(errors.tolist()),

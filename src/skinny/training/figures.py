@@ -40,7 +40,7 @@ def _learning_curves(figure: "Figure", metrics: list[dict[str, Any]], title: str
     epochs = [record["epoch"] + 1 for record in metrics]
     for axes, quantity, label in ((upper, "loss", "loss"), (lower, "accuracy", "accuracy, %")):
         scale = 100 if quantity == "accuracy" else 1
-        _shade_sparse_spans(axes, metrics)
+        shade_sparse_spans(axes, metrics)
         axes.plot(
             epochs,
             [scale * record[f"train_{quantity}"] for record in metrics],
@@ -61,14 +61,14 @@ def _learning_curves(figure: "Figure", metrics: list[dict[str, Any]], title: str
         upper.set_yscale("log")
     upper.set_title(title, loc="left")
     upper.legend(loc="upper right")
-    lower.set_xlabel("epoch")
+    lower.set_xlabel("epoch (shaded: sparse spans)")
     return figure
 
 
 def _sparsity(figure: "Figure", metrics: list[dict[str, Any]], title: str) -> "Figure":
     figure.set_layout_engine("constrained")
     upper, lower = figure.subplots(2, 1, sharex=True)
-    _shade_sparse_spans(upper, metrics)
+    shade_sparse_spans(upper, metrics)
     upper.step(
         [0, *(record["epoch"] + 1 for record in metrics)],
         [100 * record["sparsity"] for record in (metrics[0], *metrics)],
@@ -78,7 +78,7 @@ def _sparsity(figure: "Figure", metrics: list[dict[str, Any]], title: str) -> "F
     upper.set_ylabel("weights removed, %")
     upper.set_ylim(-3, 103)
     upper.set_title(title, loc="left")
-    _shade_sparse_spans(lower, metrics)
+    shade_sparse_spans(lower, metrics)
     per_epoch = [
         (record["epoch"], done["change_ratio"])
         for record in metrics
@@ -92,13 +92,13 @@ def _sparsity(figure: "Figure", metrics: list[dict[str, Any]], title: str) -> "F
             color=_CHANGE,
             marker="o",
         )
-        lower.set_ylim(bottom=0)
+        lower.set_ylim(0, 1.1 * max(100 * ratio for _, ratio in per_epoch) or 1)
     else:
         lower.text(0.5, 0.5, "one thresholding: nothing to compare", ha="center", va="center",
                    transform=lower.transAxes, color="0.4")  # fmt: skip
         lower.set_yticks([])
     lower.set_ylabel("change ratio, %")
-    lower.set_xlabel("epoch")
+    lower.set_xlabel("epoch (shaded: sparse spans)")
     return figure
 
 
@@ -129,7 +129,7 @@ def _weights(histograms: dict[str, Any], title: str) -> "Figure":
     return figure
 
 
-def _shade_sparse_spans(axes: "Axes", metrics: list[dict[str, Any]]) -> None:
+def shade_sparse_spans(axes: "Axes", metrics: list[dict[str, Any]]) -> None:
     """A band behind every run of sparse epochs."""
     begin = None
     for record in [*metrics, {"epoch": len(metrics), "phase": "end"}]:

@@ -1,0 +1,63 @@
+"""What every benchmark needs: say what it ran on, and time contenders in turn."""
+
+import os
+import platform
+import time
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from statistics import median
+
+THREADS = 2
+
+
+def describe_machine(*packages: str) -> str:
+    """Processor, cores and versions, in one line."""
+    processor = platform.processor() or platform.machine()
+    if Path("/proc/cpuinfo").exists():
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+        flags = next((line for line in lines if line.startswith("flags")), "")
+        simd = [name for name in ("avx2", "avx512f") if f" {name}" in flags]
+        processor = f"{names[0] if names else processor} ({', '.join(simd) or 'no AVX2'})"
+    found = []
+    for package in packages:
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            found.append(f"{package} not installed")
+    return (
+        f"{processor}, {os.cpu_count()} cores, {THREADS} threads used, "
+        f"Python {platform.python_version()}, {', '.join(found)}"
+    )
+
+
+def interleave(contenders: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
+    """Seconds per call, one list per contender; every round calls each of them once, in turn.
+
+    A slow moment of the machine then hits all of them. One unmeasured round comes first. The order
+    alternates, so that nobody always runs in another's wake.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    for number in range(rounds + 1):
+        names = list(contenders) if number % 2 else list(reversed(contenders))
+        for name in names:
+            began = time.perf_counter()
+            contenders[name]()
+            if number:
+                seconds[name].append(time.perf_counter() - began)
+    return seconds
+
+
+def report(title: str, seconds: dict[str, list[float]], against: str) -> str:
+    """A table of best and median milliseconds, and ratios to one contender (best to best)."""
+    base = min(seconds[against])
+    width = max(map(len, seconds))
+    rounds = len(seconds[against])
+    lines = [f"{title} (best and median of {rounds} interleaved rounds)"]
+    for name, times in seconds.items():
+        lines.append(
+            f"  {name.ljust(width)}  best {1000 * min(times):9.2f} ms  "
+            f"median {1000 * median(times):9.2f} ms  {min(times) / base:6.3f}x of {against}"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,131 @@
+"""`skinny pack`: a finished run, or a file of weights, as one small file."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import tyro
+
+from skinny import packing
+from skinny.cli import size
+from skinny.errors import SkinnyError
+
+
+@dataclass(frozen=True)
+class Pack:
+    """Pack a trained network into one file: weights, graph, preprocessing and labels.
+
+    Example: skinny pack runs/demo-1a2b3c4d --values fp16
+    """
+
+    source: tyro.conf.Positional[Path]
+    """A run folder; or weights alone: a .safetensors file (dense, or `sparse-bitmask` as
+    compressed-tensors wrote it) or a .pt file that holds a state_dict."""
+    out: Path | None = None
+    """The file to write; else model.skinny in the run folder, or the source with .skinny."""
+    values: Literal["exact", "fp16", "bf16", "int8"] = "exact"
+    """exact: bit for bit. fp16, bf16, int8: rounded weights; the largest error is reported."""
+    weights_only: bool = False
+    """Leave the graph out: for networks with operations that a packed graph does not have."""
+    data_dir: Path | None = None
+    """Where the run's data lies; else $SKINNY_DATA and the user's cache are searched."""
+    json: bool = False
+    """Print the sizes as JSON."""
+
+
+def main(argv: list[str]) -> int:
+    return run(tyro.cli(Pack, args=argv, prog="skinny pack"))
+
+
+def run(arguments: Pack) -> int:
+    source = arguments.source
+    if source.is_dir():
+        out = arguments.out or source / "model.skinny"
+        pack_run(
+            source,
+            out,
+            values=arguments.values,
+            weights_only=arguments.weights_only,
+            data_dir=arguments.data_dir,
+        )
+    else:
+        out = arguments.out or source.with_suffix(".skinny")
+        pack_weights(source, out, values=arguments.values)
+    report = packing.size(out, compare=False)
+    size.show(out, report, as_json=arguments.json)
+    return 0
+
+
+# The imports below are where they are because they load torch, and `--help` must not.
+
+
+def pack_run(
+    folder: Path,
+    out: Path,
+    *,
+    values: packing.Values = "exact",
+    weights_only: bool = False,
+    data_dir: Path | None = None,
+) -> None:
+    """Pack the network of a finished run, with all that predicting with it needs."""
+    import torch
+
+    from skinny.export import pack
+    from skinny.training import load_run
+
+    trained = load_run(folder, data_dir=None if data_dir is None else str(data_dir))
+    dataset, config = trained.dataset, trained.config
+    preprocessing: dict[str, Any] | None = {
+        "mean": list(dataset.mean),
+        "std": list(dataset.std),
+        "resize": getattr(dataset.train, "resize", None),
+        "crop": getattr(dataset.train, "crop", None),
+    }
+    if config.whiten:
+        preprocessing = None
+        print(
+            "skinny: this run whitens its images, which a packed file does not do: "
+            "it expects whitened ones",
+            file=sys.stderr,
+        )
+    pack(
+        trained.model,
+        out,
+        example=None if weights_only else torch.zeros(1, dataset.channels, *dataset.image_size),
+        labels=dataset.classes,
+        preprocessing=preprocessing,
+        values=values,
+        weights_only=weights_only,
+        config_hash=config.hash,
+        sparsity={"method": config.method, "weights": trained.result["weights"]},
+    )
+
+
+def pack_weights(source: Path, out: Path, *, values: packing.Values = "exact") -> None:
+    """Pack a file of weights, without a graph."""
+    if source.suffix == ".safetensors":
+        packing.write(out, packing.read_safetensors(source), values=values)
+    elif source.suffix in (".pt", ".pth", ".bin"):
+        from skinny.export import pack
+
+        pack(_load_state(source), out, values=values)
+    else:
+        raise SkinnyError(
+            f"cannot pack {source}: it is neither a run folder nor a .safetensors or .pt file"
+            if source.exists()
+            else f"there is no {source}"
+        )
+
+
+def _load_state(source: Path) -> dict[str, Any]:
+    import torch
+
+    try:
+        state = torch.load(source, map_location="cpu", weights_only=True)
+    except Exception as problem:  # torch raises whatever its parts do on damaged files
+        first = next(iter(str(problem).splitlines()), type(problem).__name__)
+        raise SkinnyError(f"cannot read {source} as a state_dict: {first}") from None
+    if not isinstance(state, dict):
+        raise SkinnyError(f"{source} holds a {type(state).__name__}, not a state_dict")
+    return state

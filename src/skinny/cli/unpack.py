@@ -1,0 +1,59 @@
+"""`skinny unpack`: a packed file back to plain weights, or on to ONNX."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from skinny import packing
+from skinny.errors import SkinnyError
+
+
+@dataclass(frozen=True)
+class Unpack:
+    """Unpack a file to plain weights, bit for bit as they were packed, or to an ONNX model.
+
+    Example: skinny unpack runs/demo-1a2b3c4d/model.skinny --out model.safetensors
+    """
+
+    file: tyro.conf.Positional[Path]
+    """The packed file."""
+    out: Path | None = None
+    """The file to write: .safetensors (the default), .pt (a state_dict) or .onnx."""
+
+
+def main(argv: list[str]) -> int:
+    return run(tyro.cli(Unpack, args=argv, prog="skinny unpack"))
+
+
+def run(arguments: Unpack) -> int:
+    out = arguments.out or arguments.file.with_suffix(".safetensors")
+    match out.suffix:
+        case ".safetensors":
+            packing.to_safetensors(arguments.file, out)
+        case ".pt" | ".pth":
+            _to_pt(arguments.file, out)
+        case ".onnx":
+            from skinny.export.onnx import to_onnx
+
+            to_onnx(arguments.file, out)
+        case _:
+            raise SkinnyError(
+                f"cannot write {out}: the name must end in .safetensors, .pt or .onnx"
+            )
+    print(f"{out}: {out.stat().st_size:,} bytes")
+    return 0
+
+
+def _to_pt(file: Path, out: Path) -> None:
+    import torch
+
+    from skinny.export import unpack
+    from skinny.files import atomic_write
+
+    state = unpack(file)
+    try:
+        with atomic_write(out) as target:
+            torch.save(state, target)
+    except OSError as problem:
+        raise SkinnyError(f"cannot write {out}: {problem.strerror or problem}") from problem

@@ -1,0 +1,134 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+from skinny import __version__
+from skinny.cli.main import _COMMANDS, main
+
+TINY = [
+    "--epochs", "2", "--s1", "1", "--s2", "1", "--train-size", "60", "--width", "0.25",
+]  # fmt: skip
+
+
+def test_without_a_command_it_explains_itself(capsys):
+    assert main([]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"  {command} " in shown for command in _COMMANDS)
+
+
+def test_version(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"skinny {__version__}\n"
+
+
+@pytest.mark.parametrize("command", _COMMANDS)
+def test_every_command_has_help_with_an_example(command, capsys):
+    with pytest.raises(SystemExit) as end:
+        main([command, "--help"])
+    assert end.value.code == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"Example: skinny {command}" in shown
+
+
+def test_an_unknown_command_is_bad_usage(capsys):
+    assert main(["trian"]) == 2
+    assert "there is no command 'trian'; there are train" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "complaint"),
+    [
+        (["train", "nosuch"], 1, "there is no recipe 'nosuch'; there are demo"),
+        (["train", "demo", "--sparsity", "1.5"], 1, "sparsity is 1.5, but must lie in [0, 1)"),
+        (["train", "demo", "--epochs", "3"], 1, "too short for one cycle"),
+        (["train", "demo", "--threads", "0"], 1, "threads is 0"),
+        (["eval", "nosuch"], 1, "nosuch is not a run folder"),
+    ],
+)
+def test_a_mistake_is_one_line_on_stderr(arguments, code, complaint, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == code
+    error = capsys.readouterr().err
+    assert error.startswith("skinny: ")
+    assert error.count("\n") == 1
+    assert complaint in error
+
+
+def test_bad_flags_are_bad_usage():
+    with pytest.raises(SystemExit) as end:
+        main(["train", "demo", "--epochs", "many"])
+    assert end.value.code == 2
+
+
+def test_debug_shows_the_traceback():
+    command = [sys.executable, "-m", "skinny.cli.main", "train", "nosuch", "--debug"]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 1
+    assert "Traceback" in run.stderr
+
+
+def test_train_shows_the_timeline_epochs_and_tables(tmp_path, capsys):
+    assert main(["train", "demo", *TINY, "--runs", str(tmp_path), "--baseline"]) == 0
+    shown = capsys.readouterr().out
+    assert "sdnn: 2 epochs, ends sparse at 90.0%" in shown
+    assert "epoch 2/2: sparse 90.0%" in shown
+    assert "test accuracy" in shown
+    assert "dense" in shown
+    assert "conv1" in shown
+    assert len(list(tmp_path.iterdir())) == 2  # the run and its baseline
+    for folder in tmp_path.iterdir():
+        assert (folder / "figures" / "learning-curves.png").exists()
+    assert main(["train", "demo", *TINY, "--runs", str(tmp_path)]) == 0
+    assert "is finished already" in capsys.readouterr().out
+    (run,) = [f for f in tmp_path.iterdir() if "sdnn" in (f / "config.json").read_text()]
+    assert main(["eval", str(run), "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    result = json.loads((run / "result.json").read_text())
+    assert again["accuracy"] == result["test_accuracy"]
+
+
+def test_json_is_one_object_a_line(tmp_path, capsys):
+    assert main(["train", "demo", *TINY, "--runs", str(tmp_path), "--json"]) == 0
+    *epochs, last = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [record["epoch"] for record in epochs] == [0, 1]
+    assert last["result"]["test_accuracy"] == epochs[-1]["test_accuracy"]
+
+
+def test_quiet_says_nothing(tmp_path, capsys):
+    assert main(["train", "demo", *TINY, "--runs", str(tmp_path), "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_plan_trains_nothing(tmp_path, capsys):
+    assert main(["train", "cifar10-paper", "--plan", "--runs", str(tmp_path / "runs")]) == 0
+    assert "316-330" not in capsys.readouterr().out
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_users_model_is_trained(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(
+        "from torch import nn\n"
+        "def tiny(classes, channels, image_size):\n"
+        "    h, w = image_size\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(channels * h * w, classes))\n"
+    )
+    command = [
+        "train", "demo", "--model", "mine:tiny", "--batch-norm", "None", "--dropout", "None",
+        "--epochs", "2", "--s1", "1", "--s2", "1",
+    ]  # fmt: skip
+    assert main(command) == 0
+    assert "640" in capsys.readouterr().out
+
+
+def test_demo_compares_over_three_seeds(tmp_path, capsys):
+    assert main(["demo", "--runs", str(tmp_path), "--epochs", "10"]) == 0
+    shown = capsys.readouterr().out
+    assert "9/9" in shown
+    assert "SDNN 90%" in shown
+    assert "points against dense" in shown
+    assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
+    assert main(["demo", "--runs", str(tmp_path), "--epochs", "10"]) == 0
+    assert "(trained before)" in capsys.readouterr().out

@@ -1,0 +1,162 @@
+"""`skinny pack`, `skinny unpack` and `skinny size`."""
+
+import dataclasses
+import json
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file, save_file
+
+from skinny import packing
+from skinny.cli import pack, size, unpack
+from skinny.errors import SkinnyError
+from skinny.export import unpack as unpack_state
+from skinny.training import RunFolder, load_run, recipe, train
+
+
+@pytest.fixture
+def weights():
+    rng = np.random.default_rng(0)
+    sparse = np.where(rng.random((64, 100)) < 0.1, rng.standard_normal((64, 100)), 0)
+    return {"fc.weight": sparse.astype(np.float32), "fc.bias": np.ones(64, np.float32)}
+
+
+@pytest.fixture
+def source(tmp_path, weights):
+    path = tmp_path / "model.safetensors"
+    save_file(weights, path)
+    return path
+
+
+def test_safetensors_go_in_and_come_out_the_same(source, weights, tmp_path, capsys):
+    assert pack.main([str(source)]) == 0
+    shown = capsys.readouterr().out
+    assert "fc.weight" in shown
+    assert "entropy" in shown
+    packed = tmp_path / "model.skinny"
+    assert unpack.main([str(packed), "--out", str(tmp_path / "back.safetensors")]) == 0
+    back = load_file(tmp_path / "back.safetensors")
+    assert {name: array.tobytes() for name, array in back.items()} == {
+        name: array.tobytes() for name, array in weights.items()
+    }
+
+
+def test_a_state_dict_goes_in_and_comes_out(tmp_path, weights):
+    state = {name: torch.from_numpy(array) for name, array in weights.items()}
+    torch.save(state, tmp_path / "model.pt")
+    pack.main([str(tmp_path / "model.pt"), "--out", str(tmp_path / "m.skinny")])
+    unpack.main([str(tmp_path / "m.skinny"), "--out", str(tmp_path / "back.pt")])
+    back = torch.load(tmp_path / "back.pt", weights_only=True)
+    assert all(torch.equal(back[name], state[name]) for name in state)
+
+
+def test_rounded_values_show_their_error(source, tmp_path, capsys):
+    pack.main([str(source), "--values", "int8", "--out", str(tmp_path / "m.skinny")])
+    shown = capsys.readouterr().out
+    assert "error" in shown
+    assert "entropy int8" in shown or "bitmask int8" in shown
+
+
+def test_size_shows_every_tensor_the_bound_and_the_others(source, tmp_path, capsys):
+    pack.main([str(source)])
+    capsys.readouterr()
+    assert size.main([str(tmp_path / "model.skinny")]) == 0
+    shown = capsys.readouterr().out
+    for word in ("fc.weight", "fc.bias", "kept", "dense", "packed", "bound", "gzip", "xz", "total"):
+        assert word in shown
+    assert "…" not in shown
+
+
+def test_size_as_json_is_the_report(source, tmp_path, capsys):
+    pack.main([str(source)])
+    capsys.readouterr()
+    size.main([str(tmp_path / "model.skinny"), "--json"])
+    shown = json.loads(capsys.readouterr().out)
+    report = packing.size(tmp_path / "model.skinny")
+    assert shown["total"]["packed"] == report.total.packed
+    assert shown["tensors"][0]["gzip"] == report.tensors[0].gzip
+    assert shown["ratio"] == pytest.approx(report.total.ratio)
+
+
+def test_size_can_leave_the_others_out(source, tmp_path, capsys):
+    pack.main([str(source)])
+    capsys.readouterr()
+    size.main([str(tmp_path / "model.skinny"), "--no-compare"])
+    assert "gzip" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "message"),
+    [
+        (pack, ["gone"], "there is no gone"),
+        (pack, ["notes.txt"], "neither a run folder nor"),
+        (pack, ["damaged.pt"], r"cannot read damaged\.pt"),
+        (pack, ["list.pt"], "holds a list, not a state_dict"),
+        (unpack, ["gone.skinny"], "cannot open gone"),
+        (unpack, ["notes.txt"], "not a packed model"),
+        (size, ["notes.txt"], "not a packed model"),
+    ],
+)
+def test_mistakes_are_told_in_a_sentence(tmp_path, monkeypatch, command, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.txt").write_text("hello, this is a text")
+    (tmp_path / "damaged.pt").write_bytes(b"PK\x03\x04 nonsense")
+    torch.save([1], tmp_path / "list.pt")
+    with pytest.raises(SkinnyError, match=message):
+        command.main(arguments)
+
+
+def test_a_pickle_is_not_executed(tmp_path):
+    class Attack:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "pwned"),)
+
+    (tmp_path / "evil.pt").write_bytes(pickle.dumps(Attack()))
+    torch.save({"w": Attack()}, tmp_path / "evil2.pt")
+    for name in ("evil.pt", "evil2.pt"):
+        with pytest.raises(SkinnyError, match="cannot read"):
+            pack.main([str(tmp_path / name)])
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_unpacking_to_an_unknown_kind_of_file_is_told(source, tmp_path):
+    pack.main([str(source)])
+    with pytest.raises(SkinnyError, match=r"end in \.safetensors, \.pt or \.onnx"):
+        unpack.main([str(tmp_path / "model.skinny"), "--out", str(tmp_path / "model.h5")])
+
+
+@pytest.mark.parametrize("command", ["pack", "unpack", "size"])
+def test_help_has_an_example_and_does_not_load_torch(command):
+    program = (
+        f"import sys; from skinny.cli import {command}\n"
+        f"try:\n    {command}.main(['--help'])\n"
+        "except SystemExit as end:\n    assert not end.code\n"
+        "assert 'torch' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert f"Example: skinny {command}" in done.stdout
+
+
+def test_a_finished_run_packs_with_graph_labels_and_preprocessing(tmp_path, capsys):
+    config = dataclasses.replace(recipe("demo"), epochs=2, s1=1, s2=1, train_size=200)
+    folder = RunFolder(tmp_path / "run")
+    train(config, folder, device="cpu")
+    assert pack.main([str(folder.path)]) == 0
+    trained = load_run(folder.path)
+    with packing.open(folder.path / "model.skinny") as file:
+        assert file.graph is not None
+        assert file.labels == list(trained.dataset.classes)
+        assert file.preprocessing is not None
+        assert file.preprocessing["mean"] == pytest.approx(list(trained.dataset.mean))
+        assert file.config_hash == config.hash
+        assert file.sparsity is not None
+        assert file.sparsity["weights"] == trained.result["weights"]
+    state = unpack_state(folder.path / "model.skinny")
+    for name, tensor in trained.model.state_dict().items():
+        assert torch.equal(state[name], tensor)

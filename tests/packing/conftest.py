@@ -1,0 +1,21 @@
+import numpy as np
+import pytest
+
+from skinny import native
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.fixture(params=["native", "reference"])
+def engine(request, monkeypatch):
+    """Run a test with the compiled kernels and again with their NumPy references."""
+    if request.param == "native":
+        if native.extension() is None:
+            pytest.skip("the native extension was not built (no C++ compiler)")
+        return request.param
+    for module in ("bitmask", "entropy"):
+        monkeypatch.setattr(f"skinny.packing.{module}.extension", lambda: None)
+    return request.param

@@ -1,0 +1,115 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.packing import samples
+
+from skinny import packing
+from skinny.errors import SkinnyError
+from skinny.packing import ChecksumError, FormatError, NotPackedError, VersionError
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "model.skinny"
+    packing.write(path, samples.tensors(), graph=samples.GRAPH, labels=samples.LABELS)
+    return path
+
+
+def resident(path):
+    """How many bytes of the mapped file are in this process's memory."""
+    total, inside = 0, False
+    for line in Path("/proc/self/smaps").read_text(encoding="utf-8").splitlines():
+        head = line.split()[0]
+        if not head.endswith(":"):
+            inside = line.rstrip().endswith(str(path))
+        elif inside and head == "Rss:":
+            total += 1024 * int(line.split()[1])
+    return total
+
+
+def test_opening_touches_the_header_and_reading_touches_one_tensor(tmp_path):
+    path = tmp_path / "large.skinny"
+    layer = np.arange(1, 2_000_001, dtype=np.float32)  # 8 MB, stored dense
+    packing.write(path, ((f"layer{i}", layer) for i in range(4)))
+    try:
+        resident(path)
+    except FileNotFoundError:
+        pytest.skip("needs /proc/self/smaps (Linux)")
+    with packing.open(path) as file:
+        # the kernel maps a few neighbouring pages of the page cache with every one touched
+        assert resident(path) < 300_000
+        file.read("layer2")
+        assert layer.nbytes <= resident(path) < layer.nbytes + 600_000
+
+
+def test_a_tensor_is_checked_when_it_is_read_and_others_are_not(path):
+    data = bytearray(path.read_bytes())
+    with packing.open(path) as file:
+        place = file.stored_parts("fc.weight")["values"].begin
+    data[place + 5] ^= 1
+    path.write_bytes(data)
+    with packing.open(path) as file:
+        file.read("conv.weight")
+        with pytest.raises(ChecksumError, match=r"'fc\.weight' are damaged"):
+            file.read("fc.weight")
+        with pytest.raises(ChecksumError):
+            file.verify()
+
+
+def test_every_flipped_bit_is_noticed(path):
+    """Whatever byte changes: opening or verifying fails, with a named error."""
+    good = path.read_bytes()
+    for at in range(0, len(good), 7):
+        damaged = bytearray(good)
+        damaged[at] ^= 1 << at % 8
+        path.write_bytes(damaged)
+        with pytest.raises(FormatError), packing.open(path) as file:
+            file.verify()
+
+
+def test_every_truncation_is_noticed(path):
+    good = path.read_bytes()
+    for length in [*range(0, 64), *range(64, len(good), 101), len(good) - 1]:
+        path.write_bytes(good[:length])
+        with pytest.raises(FormatError):
+            packing.open(path)
+
+
+def test_errors_name_the_file(path):
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(FormatError, match=r"model\.skinny: the parts end at byte"):
+        packing.open(path)
+
+
+def test_a_newer_format_is_told_from_damage(path):
+    path.write_bytes(path.read_bytes().replace(b'"skinny":"1"', b'"skinny":"2"', 1))
+    with pytest.raises(VersionError, match=r"format '2', this skinny reads format 1"):
+        packing.open(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x80\x02", b"PK\x03\x04" + b"x" * 100, b"\xff" * 64])
+def test_other_files_are_not_packed_models(path, content):
+    path.write_bytes(content)
+    with pytest.raises(NotPackedError):
+        packing.open(path)
+
+
+def test_plain_safetensors_are_not_packed_models(path):
+    from safetensors.numpy import save_file
+
+    save_file({"w": np.ones(3, np.float32)}, path)
+    with pytest.raises(NotPackedError, match=r"skinny\.pack"):
+        packing.open(path)
+
+
+def test_a_missing_file_a_folder_and_a_missing_tensor_are_told(path, tmp_path):
+    with pytest.raises(SkinnyError, match=r"cannot open .*No such file"):
+        packing.open(tmp_path / "gone")
+    with pytest.raises(SkinnyError, match=r"cannot open .*directory"):
+        packing.open(tmp_path)
+    with (
+        packing.open(path) as file,
+        pytest.raises(SkinnyError, match=r"no tensor 'x'; it has conv\.weight.* and 11 more"),
+    ):
+        file.read("x")

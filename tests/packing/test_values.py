@@ -1,0 +1,123 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skinny.errors import SkinnyError
+from skinny.packing import ScaleError, bitmask, codec, values
+from skinny.packing.dtypes import from_float32, to_float32
+
+torch = pytest.importorskip("torch")
+
+
+def weights(rng, shape=(16, 40), density=0.2):
+    array = rng.standard_normal(shape).astype(np.float32) * np.exp(rng.standard_normal((16, 1)))
+    return (array * (rng.random(shape) < density)).astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", ["fp16", "bf16", "int8"])
+@pytest.mark.parametrize("density", [0.05, 1.0])
+def test_rounded_values_are_as_near_as_the_entry_says(rng, kind, density):
+    array = weights(rng, density=density)
+    entry, parts = codec.encode("w", array, "F32", kind)
+    back = codec.densify(codec.decode(entry, parts))
+    assert entry.values == kind
+    assert (entry.form == "dense") == (density == 1.0)
+    error = np.abs(back.astype(np.float64) - array)
+    assert 0 < error.max() == entry.error
+    if kind == "int8":
+        assert np.all(error.max(axis=1) <= np.abs(array).max(axis=1) / 127 * 0.5000001)
+    else:
+        assert np.all(error <= np.abs(array) * (2**-11 if kind == "fp16" else 2**-8))
+
+
+def test_int8_keeps_the_mask_even_where_a_value_rounds_to_zero():
+    array = np.zeros((2, 500), np.float32)
+    array[0, :3] = [1.0, 1e-6, -1.0]
+    entry, parts = codec.encode("w", array, "F32", "int8")
+    assert entry.form != "dense"
+    assert parts["values"].tolist() == [127, 0, -127]
+    mask, _ = bitmask.find(array)
+    np.testing.assert_array_equal(codec.decode(entry, parts).mask, mask)
+
+
+def test_a_channel_of_zeros_has_scale_zero():
+    entry, parts = codec.encode("w", np.zeros((4, 4), np.float32), "F32", "int8")
+    assert parts["scales"].tolist() == [0, 0, 0, 0]
+    assert not codec.densify(codec.decode(entry, parts)).any()
+
+
+def test_rounding_agrees_with_torch(rng):
+    numbers = np.concatenate(
+        [rng.standard_normal(1000), 10.0 ** rng.uniform(-46, 38, 1000), [0.0, -0.0, np.inf]]
+    ).astype(np.float32)
+    tensor = torch.from_numpy(numbers)
+    bits = tensor.to(torch.bfloat16).view(torch.int16).numpy().view(np.uint16)
+    np.testing.assert_array_equal(from_float32(numbers, "BF16"), bits)
+    np.testing.assert_array_equal(
+        from_float32(numbers, "F16").view(np.uint16),
+        tensor.to(torch.float16).view(torch.int16).numpy().view(np.uint16),
+    )
+
+
+@given(bits=st.integers(0, 2**16 - 1))
+@settings(max_examples=300, deadline=None)
+def test_every_bfloat16_widens_and_narrows_back(bits):
+    carried = np.array([bits], np.uint16)
+    wide = to_float32(carried, "BF16")
+    back = from_float32(wide, "BF16")
+    assert back[0] == bits or (np.isnan(wide[0]) and back[0] == bits | 0x40)
+
+
+@pytest.mark.parametrize("kind", ["fp16", "bf16", "int8"])
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
+def test_what_cannot_be_rounded_is_refused_with_its_name(kind, bad):
+    array = np.ones((4, 4), np.float32)
+    array[2, 2] = bad
+    with pytest.raises(SkinnyError, match=r"fc1\.weight .*exact"):
+        codec.encode("fc1.weight", array, "F32", kind)
+
+
+def test_numbers_beyond_fp16_are_refused():
+    with pytest.raises(SkinnyError, match=r"holds 100000, which fp16 cannot.*bf16"):
+        codec.encode("w", np.full((2, 2), 1e5, np.float32), "F32", "fp16")
+
+
+def test_numbers_beyond_float32_scales_are_refused():
+    with pytest.raises(SkinnyError, match="too large"):
+        codec.encode("w", np.full((2, 2), 1e300), "F64", "int8")
+
+
+@pytest.mark.parametrize(
+    ("wish", "dtype", "shape", "taken"),
+    [
+        ("int8", "F32", (3, 4), "int8"),
+        ("int8", "BF16", (3, 4), "int8"),
+        ("fp16", "F64", (3, 4), "fp16"),
+        ("fp16", "F32", (12,), "exact"),  # biases and statistics are few and sensitive
+        ("fp16", "BF16", (3, 4), "exact"),  # nothing gained
+        ("int8", "I64", (3, 4), "exact"),
+        ("int8", "F32", (0, 4), "exact"),
+        ("exact", "F32", (3, 4), "exact"),
+    ],
+)
+def test_values_are_rounded_only_where_it_saves_something(wish, dtype, shape, taken):
+    assert values.applicable(wish, dtype, shape) == taken
+
+
+@pytest.mark.parametrize("dtype", ["F16", "BF16"])
+def test_int8_of_half_precision_reports_the_error_of_what_comes_back(rng, dtype):
+    array = from_float32(weights(rng), dtype)
+    entry, parts = codec.encode("w", array, dtype, "int8")
+    back = codec.densify(codec.decode(entry, parts))
+    assert back.dtype == array.dtype
+    error = to_float32(back, dtype).astype(np.float64) - to_float32(array, dtype)
+    assert np.abs(error).max() == entry.error
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0, -0.0])
+def test_scales_that_are_negative_or_not_finite_are_refused(rng, bad):
+    entry, parts = codec.encode("w", weights(rng), "F32", "int8")
+    parts["scales"][3] = bad
+    with pytest.raises(ScaleError):
+        codec.decode(entry, parts)

@@ -1,0 +1,65 @@
+"""Dependencies point one way, and importing stays light: each package alone, in a fresh process."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import importlib, json, sys
+importlib.import_module(sys.argv[1])
+print(json.dumps(sorted(sys.modules)))
+"""
+
+# package -> what of ours it may import besides itself
+ALLOWED = {
+    "skinny": set(),
+    "skinny.iht.controller": {"iht"},
+    "skinny.models": {"models"},
+    "skinny.data": {"data"},
+    "skinny.training": {"training", "iht", "models", "data"},
+    "skinny.packing": {"packing"},
+    "skinny.export.model": {"export", "packing"},
+    "skinny.export.onnx": {"export", "packing"},
+}
+HELPERS = {"errors", "files", "native", "_native"}
+WITHOUT_TORCH = (
+    "skinny",
+    "skinny.packing",
+    "skinny.export.onnx",
+    "skinny.cli.main",
+    "skinny.cli.data",
+    "skinny.cli.pack",
+    "skinny.cli.unpack",
+    "skinny.cli.size",
+)
+
+
+def modules_after(name):
+    run = subprocess.run(
+        [sys.executable, "-c", SCRIPT, name], capture_output=True, text=True, check=True
+    )
+    return json.loads(run.stdout)
+
+
+@pytest.mark.parametrize("package", ALLOWED)
+def test_a_package_imports_only_what_lies_below_it(package):
+    ours = {name.split(".")[1] for name in modules_after(package) if name.startswith("skinny.")}
+    assert ours <= ALLOWED[package] | HELPERS
+
+
+@pytest.mark.parametrize("name", WITHOUT_TORCH)
+def test_what_a_device_or_a_help_text_needs_does_not_load_torch(name):
+    loaded = {module.partition(".")[0] for module in modules_after(name)}
+    assert not loaded & {"torch", "matplotlib", "sklearn", "scipy"}
+
+
+def test_every_public_name_is_there():
+    import skinny
+
+    for name in skinny.__all__:
+        assert getattr(skinny, name) is not None
+    assert set(skinny.__all__) <= set(dir(skinny))
+    with pytest.raises(AttributeError, match="no attribute 'nosuch'"):
+        _ = skinny.nosuch

@@ -1,0 +1,264 @@
+import dataclasses
+import json
+
+import pytest
+import torch
+
+from skinny.errors import SkinnyError
+from skinny.training import Config, RunFolder, Silent, figures, load_run, train
+from skinny.training.session import build, build_optimizer
+
+TINY = Config(
+    name="tiny",
+    data="digits",
+    train_size=100,
+    model="nin-digits",
+    width=0.25,
+    epochs=4,
+    s1=1,
+    s2=1,
+    batch_size=32,
+    sparsity=0.8,
+    dropout=0.3,
+    batch_norm=True,
+)
+
+
+def run(folder, **changes):
+    return train(dataclasses.replace(TINY, **changes), RunFolder(folder))
+
+
+def weights(folder):
+    return load_run(folder).model.state_dict()
+
+
+def assert_same_weights(a, b):
+    a, b = weights(a), weights(b)
+    assert a.keys() == b.keys()
+    for name in a:
+        assert torch.equal(a[name], b[name]), name
+
+
+def test_a_run_leaves_all_its_records(tmp_path):
+    result = run(tmp_path / "a")
+    folder = RunFolder(tmp_path / "a")
+    assert folder.config() == TINY
+    assert folder.result() == result
+    metrics = folder.metrics()
+    assert [record["epoch"] for record in metrics] == [0, 1, 2, 3]
+    assert [record["phase"] for record in metrics] == ["dense", "sparse"] * 2
+    assert [len(record["thresholdings"]) for record in metrics] == [0, 1, 0, 1]
+    assert metrics[3]["thresholdings"][0]["change_ratio"] > 0
+    assert metrics[3]["sparsity"] == pytest.approx(0.8, abs=0.01)
+    assert set(metrics[3]["layers"]) == set(result["weights"])
+    for weight in result["weights"].values():
+        assert weight["kept"] <= max(1, round(0.2 * weight["size"]))
+    assert result["test_accuracy"] == metrics[-1]["test_accuracy"]
+
+
+def test_it_learns(tmp_path):
+    result = run(tmp_path / "a", train_size=600, epochs=12, s1=2, s2=4, width=0.5, sparsity=0.5)
+    assert result["test_accuracy"] > 0.8
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_does_not(tmp_path):
+    run(tmp_path / "a")
+    run(tmp_path / "b")
+    run(tmp_path / "c", seed=1)
+    assert_same_weights(tmp_path / "a", tmp_path / "b")
+    with pytest.raises(AssertionError):
+        assert_same_weights(tmp_path / "a", tmp_path / "c")
+
+
+def test_a_finished_run_is_not_trained_again(tmp_path):
+    run(tmp_path / "a")
+    before = (tmp_path / "a" / "checkpoint" / "last.pt").stat().st_mtime_ns
+
+    class Listening(Silent):
+        said = ()
+
+        def note(self, text):
+            self.said = (*self.said, text)
+
+        def begin(self, plan):
+            raise AssertionError("it began to train")
+
+    observer = Listening()
+    train(TINY, RunFolder(tmp_path / "a"), observer=observer)
+    assert "finished already" in observer.said[0]
+    assert (tmp_path / "a" / "checkpoint" / "last.pt").stat().st_mtime_ns == before
+
+
+class StopAt(Silent):
+    """Breaks off as Ctrl-C would."""
+
+    def __init__(self, epoch, step):
+        self.at = (epoch, step)
+
+    def step(self, step):
+        if (step.epoch, step.step) == self.at:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("method", ["sdnn", "gradual", "dsd"])
+@pytest.mark.parametrize("epoch", [0, 1, 2, 3])
+@pytest.mark.parametrize("within", [False, True])
+def test_an_interrupted_run_goes_on_exactly(tmp_path, method, epoch, within):
+    """Broken off at the third step of an epoch; `within`: with a checkpoint after every step."""
+    config = dataclasses.replace(TINY, method=method)
+    every = 0.0 if within else 600.0
+    with pytest.raises(KeyboardInterrupt):
+        train(
+            config, RunFolder(tmp_path / "a"), observer=StopAt(epoch, 3), checkpoint_seconds=every
+        )
+    train(config, RunFolder(tmp_path / "a"), checkpoint_seconds=every)
+    train(config, RunFolder(tmp_path / "b"))
+    assert_same_weights(tmp_path / "a", tmp_path / "b")
+    a, b = (RunFolder(tmp_path / name).metrics() for name in "ab")
+    for one, other in zip(a, b, strict=True):
+        for clock in ("seconds", "images_per_second"):
+            one.pop(clock)
+            other.pop(clock)
+        assert one == other
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"method": "dense"},
+        {"method": "acdc", "epochs": 6},
+        {"method": "oneshot"},
+        {"optimizer": "adamw", "lr": 0.001},
+        {"nesterov": True, "schedule": "step", "warmup": 0.5},
+        {"schedule": "constant", "label_smoothing": 0.1, "restart_lr": True},
+        {"precision": "bf16"},
+        {"channels_last": True, "augment": "flip-crop"},
+        {"whiten": True},
+        {"unit": "step"},
+        {"budget": "erk"},
+        {"budget": "global", "restore": "last"},
+        {"layers": ("conv1=0.5", "cccp6=100"), "score": "random"},
+        {"exclude": ("conv1",)},
+        {"eval_every": 3},
+    ],
+    ids=str,
+)
+def test_every_option_trains(tmp_path, monkeypatch, changes):
+    monkeypatch.setenv("SKINNY_DATA", str(tmp_path / "data"))
+    result = run(tmp_path / "a", **{"width": 0.5, **changes})
+    assert 0 <= result["test_accuracy"] <= 1
+    metrics = RunFolder(tmp_path / "a").metrics()
+    if "eval_every" in changes:
+        tested = [record["test_accuracy"] is not None for record in metrics]
+        assert tested == [False, False, True, True]
+    if "exclude" in changes:
+        assert "conv1.weight" not in result["weights"]
+    if changes.get("unit") == "step":
+        assert sum(len(record["thresholdings"]) for record in metrics) == 8
+
+
+def test_a_compiled_model_trains_and_its_checkpoint_is_a_plain_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch, "compile", lambda model: _aot(model))
+    run(tmp_path / "a", compile=True, dropout=0.0, epochs=2)
+    run(tmp_path / "b", compile=False, dropout=0.0, epochs=2)
+    assert list(weights(tmp_path / "a")) == list(weights(tmp_path / "b"))
+
+
+_compile = torch.compile
+
+
+def _aot(model):
+    """The same wrapper and autograd as the default backend, without minutes of C++ compilation."""
+    return _compile(model, backend="aot_eager")
+
+
+def test_a_loss_of_nan_ends_the_run_and_keeps_the_checkpoint_before_it(tmp_path):
+    with pytest.raises(SkinnyError, match=r"the loss became nan|the loss became inf"):
+        run(tmp_path / "a", lr=1e30, batch_norm=False, schedule="constant", epochs=6)
+    assert RunFolder(tmp_path / "a").result() is None
+
+
+def test_two_processes_cannot_train_one_run(tmp_path):
+    with RunFolder(tmp_path / "a"), pytest.raises(SkinnyError, match="another process is training"):
+        run(tmp_path / "a")
+
+
+def test_a_folder_with_another_config_is_refused(tmp_path):
+    run(tmp_path / "a", epochs=2)
+    with pytest.raises(SkinnyError, match="another config"):
+        run(tmp_path / "a", epochs=4)
+
+
+def test_a_cut_off_metrics_line_is_dropped(tmp_path):
+    run(tmp_path / "a", epochs=2)
+    folder = RunFolder(tmp_path / "a")
+    with folder.metrics_file.open("a") as file:
+        file.write('{"epoch": 2, "train_lo')
+    assert len(folder.metrics()) == 2
+
+
+def test_caffes_learning_rates_reach_the_groups():
+    config = dataclasses.replace(TINY, bias_lr=2.0, last_layer_lr=0.1, weight_decay=0.01)
+    parts = build(config)
+    rates = {}
+    for group in build_optimizer(config, parts.model).param_groups:
+        for parameter in group["params"]:
+            rates[id(parameter)] = (group["multiple"], group["weight_decay"])
+    named = dict(parts.model.named_parameters())
+    assert rates[id(named["conv1.weight"])] == (1.0, 0.01)
+    assert rates[id(named["bn_conv1.bias"])] == (2.0, 0.0)
+    assert rates[id(named["cccp6.weight"])] == (0.1, 0.01)
+    assert rates[id(named["cccp6.bias"])] == (0.2, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"data": "mnits"}, "no data set 'mnits'"),
+        ({"model": "nin"}, "no model 'nin'"),
+        ({"precision": "fp16"}, "fp16 is for GPUs"),
+        ({"exclude": ("conv9",)}, "'conv9' matches nothing"),
+        ({"model": "alexnet", "width": None, "batch_norm": None}, "227"),
+    ],
+)
+def test_what_cannot_be_trained_says_why(tmp_path, changes, complaint):
+    with pytest.raises(SkinnyError, match=complaint):
+        run(tmp_path / "a", **changes)
+
+
+def test_an_unknown_device_is_one_sentence(tmp_path):
+    with pytest.raises(SkinnyError, match="the device 'warp' cannot be used here"):
+        train(TINY, RunFolder(tmp_path / "a"), device="warp")
+
+
+def test_load_run_gives_back_the_trained_model_and_refuses_what_is_no_finished_run(tmp_path):
+    result = run(tmp_path / "a", epochs=2)
+    trained = load_run(tmp_path / "a")
+    assert not trained.model.training
+    kept = sum(w["kept"] for w in result["weights"].values())
+    prunable = [trained.model.get_parameter(name) for name in result["weights"]]
+    assert sum(int(torch.count_nonzero(w)) for w in prunable) == kept
+    with pytest.raises(SkinnyError, match="is not a run folder"):
+        load_run(tmp_path)
+    (tmp_path / "a" / "result.json").unlink()
+    with pytest.raises(SkinnyError, match="is not finished"):
+        load_run(tmp_path / "a")
+
+
+def test_figures_are_drawn_from_the_folder(tmp_path):
+    run(tmp_path / "a")
+    run(tmp_path / "d", method="dense")
+    drawn = figures.draw(RunFolder(tmp_path / "a"))
+    assert drawn == ["learning-curves.png", "sparsity.png", "weights.png"]
+    for name in drawn:
+        assert (tmp_path / "a" / "figures" / name).read_bytes().startswith(b"\x89PNG")
+    assert figures.draw(RunFolder(tmp_path / "d")) == ["learning-curves.png"]
+
+
+def test_histograms_count_every_weight_and_the_kept_ones(tmp_path):
+    result = run(tmp_path / "a")
+    layers = json.loads((tmp_path / "a" / "histograms.json").read_text())["layers"]
+    for name, counts in layers.items():
+        assert sum(counts["all"]) == result["weights"][name]["size"]
+        assert sum(counts["kept"]) == round(0.2 * sum(counts["all"]))
+        assert all(k <= a for k, a in zip(counts["kept"], counts["all"], strict=True))

@@ -1,0 +1,53 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skinny.training import Config
+from skinny.training.config import timeline
+from skinny.training.schedule import factor, factor_by_step
+
+schedules = st.sampled_from(["cosine", "step", "constant"])
+
+
+@given(st.floats(0, 1), schedules, st.floats(0, 0.9))
+def test_the_factor_stays_between_nothing_and_all(progress, schedule, warmup):
+    assert 0 <= factor(progress, schedule, (0.5, 0.8), warmup) <= 1
+
+
+@pytest.mark.parametrize(
+    ("progress", "schedule", "warmup", "expected"),
+    [
+        (0.0, "cosine", 0.0, 1.0),
+        (0.5, "cosine", 0.0, 0.5),
+        (1.0, "cosine", 0.0, 0.0),
+        (0.6, "cosine", 0.2, 0.5),
+        (0.1, "constant", 0.2, 0.5),
+        (0.9, "constant", 0.2, 1.0),
+        (0.49, "step", 0.0, 1.0),
+        (0.5, "step", 0.0, 0.1),
+        (0.8, "step", 0.0, 0.01),
+    ],
+)
+def test_factor_by_example(progress, schedule, warmup, expected):
+    assert factor(progress, schedule, (0.5, 0.8), warmup) == pytest.approx(expected)
+
+
+def test_one_schedule_spans_all_epochs_by_default():
+    config = Config(epochs=8, s1=1, s2=3)
+    at = factor_by_step(config, timeline(config, 10), 10)
+    rates = [at(step) for step in range(80)]
+    assert rates == sorted(rates, reverse=True)
+
+
+def test_it_can_restart_with_every_cycle():
+    config = Config(epochs=8, s1=1, s2=3, restart_lr=True)
+    at = factor_by_step(config, timeline(config, 10), 10)
+    assert at(39) < 0.01 < 0.99 < at(40)
+    assert [at(step) for step in range(40)] == [at(step + 40) for step in range(40)]
+
+
+def test_restarts_follow_a_timeline_counted_in_steps():
+    config = Config(epochs=2, s1=2, s2=3, restart_lr=True, unit="step")
+    at = factor_by_step(config, timeline(config, 10), 10)
+    assert at(4) < at(5)
+    assert at(5) == at(0)
