@@ -4,10 +4,9 @@ from pathlib import Path
 
 
 def _load(name: str) -> None:
-    """Makes a helper beside this file importable by the tests, whatever the working directory."""
-    spec = importlib.util.spec_from_file_location(
-        f"runtime_{name}", Path(__file__).with_name(f"{name}.py")
-    )
+    """Makes a helper beside this file importable by the tests, as `runtime_<name>`."""
+    path = Path(__file__).with_name(f"{name}.py")
+    spec = importlib.util.spec_from_file_location(f"runtime_{name}", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -15,5 +14,5 @@ def _load(name: str) -> None:
     spec.loader.exec_module(module)
 
 
-for helper in ("builder", "cases", "torch_graph"):
+for helper in ("builder", "cases"):
     _load(helper)

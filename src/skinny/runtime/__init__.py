@@ -1,4 +1,4 @@
-"""Running packed models on a CPU: `load` a file, call the network. NumPy and native code, no torch."""
+"""Running packed models on a CPU: `load` a file, call the network. No torch, only NumPy."""
 
 from skinny.runtime.images import InputError
 from skinny.runtime.network import Network, Prediction, load

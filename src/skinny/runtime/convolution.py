@@ -93,7 +93,7 @@ def _phases(at: NDArray[np.int64], stride: int) -> tuple[list[int], NDArray[np.i
 
 def block_taps(geometry: Geometry, tile: Tile, lanes: int, n: int, density: float) -> int:
     """Taps of a block whose input stays in the first-level cache while a tile is computed."""
-    channels, kh, kw = geometry.taps.shape
+    channels, kh, kw = (int(side) for side in geometry.taps.shape)
     down, right = geometry.reach
     if tile.flat:
         footprint = tile.vectors * lanes + down * geometry.view.pitch + right

@@ -167,7 +167,8 @@ def broadcast(left: Shape, right: Shape) -> tuple[list[int], list[int], list[int
     """
     sides: list[tuple[int, bool, bool]] = []
     for i, j in zip(left, right, strict=True):
-        side, whole = max(i, j), (i == max(i, j), j == max(i, j))
+        side = max(i, j)
+        whole = (i == side, j == side)
         if side == 1:
             continue
         if sides and sides[-1][1:] == whole:
@@ -177,13 +178,15 @@ def broadcast(left: Shape, right: Shape) -> tuple[list[int], list[int], list[int
     if len(sides) > 4:
         raise GraphError(f"adding {list(left)} and {list(right)} broadcasts in too intricate a way")
     sides = [(1, True, True)] * (4 - len(sides)) + sides
-    strides: list[list[int]] = [[], []]
-    for operand in (0, 1):
-        step = 1
-        for side in reversed(sides):
-            strides[operand].insert(0, step if side[1 + operand] else 0)
-            step *= side[0] if side[1 + operand] else 1
-    return [side[0] for side in sides], *strides
+    return [side for side, _, _ in sides], _strides(sides, 0), _strides(sides, 1)
+
+
+def _strides(sides: list[tuple[int, bool, bool]], operand: int) -> list[int]:
+    strides, step = [], 1
+    for size, *whole in reversed(sides):
+        strides.append(step if whole[operand] else 0)
+        step *= size if whole[operand] else 1
+    return strides[::-1]
 
 
 def _concat(program: Program, layer: Layer) -> None:

@@ -76,9 +76,7 @@ def lower_conv(program: Program, layer: Layer) -> None:
     pitch = width if one_row else form.view.pitch
     tile = choose_tile(height, width, pitch, program.lanes, program.n, program.threads)
     by_channels = (
-        program.n == 1
-        and len(layer.nodes) == 1
-        and tile.count < _TILES_A_THREAD * program.threads
+        program.n == 1 and len(layer.nodes) == 1 and tile.tiles < _TILES_A_THREAD * program.threads
     )
     stages, kernels, operations = _stages(program, layer, form, tile)
     pool = None
@@ -178,5 +176,3 @@ def _clamping(activation: Activation) -> tuple[float, float, Activation]:
     if activation.kind == Kind.clamp:
         return activation.a, activation.b, NONE
     return -np.inf, np.inf, activation
-
-

@@ -49,7 +49,11 @@ class Plan:
         self.steps: dict[int, list[StepInfo]] = {}
 
     def run(
-        self, x: NDArray[Any], images: Images, threads: int, seconds: list[list[float]] | None = None
+        self,
+        x: NDArray[Any],
+        images: Images,
+        threads: int,
+        seconds: list[list[float]] | None = None,
     ) -> NDArray[np.float32]:
         """[batch, outputs] for a checked batch. Fills `seconds` with each phase's steps' times."""
         self._prepare(len(x), threads)

@@ -83,7 +83,9 @@ class Program:
         buffers = {id(buffer): buffer for buffer in self._buffers.values()}
         positions = arrange([*buffers.values(), *self._temporaries])
         if positions * self.n > LARGEST_OFFSET:
-            raise GraphError(f"the network's values need {positions} positions, too many to address")
+            raise GraphError(
+                f"the network's values need {positions} positions, too many to address"
+            )
         out = compact((math.prod(self.shapes[end]),))
         self.engine.begin(
             self.phase,

@@ -24,13 +24,24 @@ def run(graph: Mapping[str, Any], tensor: Tensor, x: Array) -> list[Array]:
     values = {graph["inputs"][0]["name"]: x}
     for node in graph["nodes"]:
         inputs = [values[name] for name in node["inputs"]]
-        result = _OPERATIONS[node["op"]](node, tensor, *inputs)
-        values[node["output"]] = np.ascontiguousarray(result, dtype=np.float32)
+        values[node["output"]] = run_node(node, tensor, inputs)
     return [values[name] for name in graph["outputs"]]
 
 
+def run_node(node: Node, tensor: Tensor, inputs: list[Array]) -> Array:
+    """The result of one node."""
+    result = _OPERATIONS[node["op"]](node, tensor, *inputs)
+    return np.ascontiguousarray(result, dtype=np.float32)
+
+
 def conv(
-    x: Array, weight: Array, bias: Array | None, stride: Any, padding: Any, dilation: Any, groups: int
+    x: Array,
+    weight: Array,
+    bias: Array | None,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
 ) -> Array:
     """[n, c, h, w] with weight [out, c / groups, kh, kw]."""
     n, c, _, _ = x.shape
@@ -50,7 +61,9 @@ def conv(
     seen = seen.reshape(n, groups, -1, height * width)
     result = np.matmul(weight.reshape(groups, out // groups, -1), seen)
     result = result.reshape(n, out, height, width)
-    return result if bias is None else result + bias[:, None, None]
+    if bias is not None:
+        result = result + bias[:, None, None]
+    return np.asarray(result, np.float32)
 
 
 def _pooled(x: Array, rows: Axis, columns: Axis, largest: bool) -> Array:
@@ -146,10 +159,10 @@ _erf = np.vectorize(math.erf, otypes=[np.float32])
 
 def _gelu(node: Node, _: Tensor, x: Array) -> Array:
     if node["approximate"] == "tanh":
-        result: Array = 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-        return result
-    result = 0.5 * x * (1 + _erf(x / math.sqrt(2)))
-    return result
+        grown: NDArray[Any] = np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
+    else:
+        grown = _erf(x / math.sqrt(2))
+    return np.asarray(0.5 * x * (1 + grown), np.float32)
 
 
 _OPERATIONS: dict[str, Callable[..., Array]] = {

@@ -13,9 +13,10 @@ Shape = tuple[int, ...]
 Node = Mapping[str, Any]
 LARGEST_VALUE = 1 << 28  # floats of one image
 
-_KEEPS = frozenset(
-    "relu relu6 leaky_relu elu sigmoid tanh silu gelu hardswish hardsigmoid hardtanh".split()
-)
+_KEEPS = {
+    "relu", "relu6", "leaky_relu", "elu", "sigmoid", "tanh", "silu", "gelu", "hardswish",
+    "hardsigmoid", "hardtanh",
+}  # fmt: skip
 
 
 def infer(graph: Mapping[str, Any], tensor_shape: Callable[[str], Shape]) -> dict[str, Shape]:

@@ -16,7 +16,7 @@ class Tile(NamedTuple):
     rows: int
     vectors: int
     flat: bool
-    count: int  # how many tiles make a plane
+    tiles: int  # how many make a plane
 
 
 def _split(vectors: int, at_least: int = 1) -> int:

@@ -48,7 +48,7 @@ class Weights:
     def kernel(self, name: str, rows: int) -> Kernel:
         """Sparse or dense: as told, else by density. rows: output channels of a group."""
         density = self.kept(name) / math.prod(self.shape(name))
-        wish = "dense" if density > _DENSE_ABOVE else "sparse"
+        wish: Kernel = "dense" if density > _DENSE_ABOVE else "sparse"
         return self._kernels.get(name, wish) if rows >= _FEWEST_ROWS else "sparse"
 
     def linear(self, name: str, dense: bool) -> Any:
@@ -67,4 +67,3 @@ class Weights:
         if dense:
             return kernels.LinearWeights(self.dense(name).reshape(rows, columns))
         return kernels.LinearWeights(np.ascontiguousarray(parts.mask), values, rows, columns)
-

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skinny.packing import GraphError
 from skinny.runtime.shapes import output_side
 
 
@@ -25,7 +26,9 @@ class Axis(NamedTuple):
 def axes(node: Mapping[str, Any], shape: Sequence[int]) -> tuple[Axis, Axis]:
     """The rows and the columns of a pooling node whose input is [channels, rows, columns]."""
     if node["op"] == "adaptive_avg_pool":
-        rows, columns = (_adaptive(side, n) for side, n in zip(shape[1:], node["size"], strict=True))
+        rows, columns = (
+            _adaptive(side, n) for side, n in zip(shape[1:], node["size"], strict=True)
+        )
         return rows, columns
     both = []
     for i in range(2):
@@ -42,6 +45,8 @@ def _windows(side: int, outputs: int, kernel: int, stride: int, padding: int, st
     end = start + step * (kernel - 1) + 1
     # A window that begins in the margin begins at its first entry inside of the image.
     begin = np.where(start < 0, start + -(start // step) * step, start)
+    if (begin >= np.minimum(end, side)).any():
+        raise GraphError("a pooling window of the graph sees nothing of its image")
     return Axis(_ints(begin), _ints(np.minimum(end, side)), np.ones(outputs, np.float32), step)
 
 
@@ -51,18 +56,22 @@ def _divide(node: Mapping[str, Any], i: int, axis: Axis, side: int) -> NDArray[n
     if node["divisor"] is not None:
         return np.full(len(axis.begin), 1 / node["divisor"] if i == 0 else 1, np.float32)
     if not node["count_include_pad"]:
-        return (1 / (axis.end - axis.begin)).astype(np.float32)
+        return _floats(1 / (axis.end - axis.begin))
     # The margin counts, but what ceil mode adds beyond it does not.
     start = np.arange(len(axis.begin)) * node["stride"][i] - node["padding"][i]
     end = np.minimum(start + node["kernel"][i], side + node["padding"][i])
-    return (1 / (end - start)).astype(np.float32)
+    return _floats(1 / (end - start))
 
 
 def _adaptive(side: int, outputs: int) -> Axis:
     i = np.arange(outputs)
     begin, end = i * side // outputs, -(-(i + 1) * side // outputs)
-    return Axis(_ints(begin), _ints(end), (1 / (end - begin)).astype(np.float32), 1)
+    return Axis(_ints(begin), _ints(end), _floats(1 / (end - begin)), 1)
 
 
 def _ints(array: NDArray[Any]) -> NDArray[np.int32]:
     return np.ascontiguousarray(array, dtype=np.int32)
+
+
+def _floats(array: NDArray[Any]) -> NDArray[np.float32]:
+    return np.ascontiguousarray(array, dtype=np.float32)
