@@ -2,7 +2,8 @@
 # make test   set up, then lint, type-check and run the tests
 # make lint   the linters and the type checker alone
 # make native build the C++ extension in place (src/skinny), for work on native/
-# make bench  the benchmarks (slow; want a quiet machine)
+# make bench  the benchmarks, with the engines they compare us to (slow; want a quiet machine)
+# make sanitize  the kernels' tests under AddressSanitizer and UBSan, with every instruction set
 
 PYTHON ?= python3
 VENV := .venv
@@ -10,7 +11,7 @@ BIN := $(VENV)/bin
 SETUP := $(VENV)/.set-up
 NATIVE := CMakeLists.txt $(shell find native -type f)
 
-.PHONY: demo test lint native bench clean
+.PHONY: demo test lint native bench sanitize clean
 .DELETE_ON_ERROR:
 
 demo: $(SETUP)
@@ -24,8 +25,35 @@ lint: $(SETUP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(SETUP)
+bench: $(VENV)/.peers $(DEEPSPARSE)
 	$(BIN)/python -m benchmarks
+
+$(VENV)/.peers: $(SETUP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[train,dev,bench]'
+	touch $@
+
+# Where DeepSparse cannot be installed the benchmarks say so and go on.
+$(DEEPSPARSE): benchmarks/requirements-deepsparse.txt
+	$(PYTHON) -m venv $(@D)
+	-$(@D)/bin/python -m pip install --quiet --requirement $<
+	touch $@
+
+# A build of its own, and an environment without torch, which has errors of its own to report.
+SANITIZE := build/sanitize
+SANITIZE_PYTHON := $(SANITIZE)/venv/bin/python
+sanitize:
+	$(PYTHON) -m venv $(SANITIZE)/venv
+	$(SANITIZE_PYTHON) -m pip install --quiet --constraint constraints.txt \
+	    numpy safetensors pytest pytest-xdist hypothesis nanobind cmake
+	PATH="$(abspath $(SANITIZE)/venv/bin):$$PATH" cmake -S . -B $(SANITIZE)/native \
+	    -DSKINNY_SANITIZE=ON -DPython_EXECUTABLE="$(abspath $(SANITIZE_PYTHON))"
+	$(SANITIZE)/venv/bin/cmake --build $(SANITIZE)/native --parallel
+	rm -rf $(SANITIZE)/tree && mkdir -p $(SANITIZE)/tree
+	cp -R src/skinny $(SANITIZE)/tree/ && rm -f $(SANITIZE)/tree/skinny/_native*.so
+	$(SANITIZE)/venv/bin/cmake --install $(SANITIZE)/native --prefix $(SANITIZE)/tree
+	for isa in $$(PYTHONPATH=src $(SANITIZE_PYTHON) benchmarks/../native/sanitize.py); do \
+	    echo "== $$isa"; \
+	done
 
 # For quick rebuilds: wants cmake and nanobind where PYTHON and PATH find them.
 native:

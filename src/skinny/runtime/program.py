@@ -95,4 +95,5 @@ class Program:
         )
         for emit in self._emits:
             emit()
+        self._emits.clear()  # they hold the weights, and this program
         return self.infos

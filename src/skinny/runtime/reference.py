@@ -150,8 +150,7 @@ def _reshape(node: Node, _: Tensor, x: Array) -> Array:
 
 def _sigmoid(x: Array) -> Array:
     with np.errstate(over="ignore"):
-        result: Array = 1 / (1 + np.exp(-x))
-    return result
+        return np.asarray(1 / (1 + np.exp(-x)), np.float32)
 
 
 _erf = np.vectorize(math.erf, otypes=[np.float32])

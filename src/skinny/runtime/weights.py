@@ -35,7 +35,10 @@ class Weights:
         return self._file.entry(name).shape
 
     def dense(self, name: str) -> Floats:
-        return np.ascontiguousarray(self._file.read_float32(name), dtype=np.float32)
+        """A tensor of its own, not a view of the file."""
+        array = np.array(self._file.read_float32(name), dtype=np.float32, order="C")
+        self._file.release()
+        return array
 
     def bias(self, name: str | None, outputs: int) -> Floats:
         return np.zeros(outputs, np.float32) if name is None else self.dense(name)
@@ -53,6 +56,11 @@ class Weights:
 
     def linear(self, name: str, dense: bool) -> Any:
         """A fully connected layer's weights in kernel form, never expanded if they are sparse."""
+        packed = self._linear(name, dense)
+        self._file.release()
+        return packed
+
+    def _linear(self, name: str, dense: bool) -> Any:
         kernels = native.extension()
         assert kernels is not None
         rows, columns = self.shape(name)
