@@ -9,6 +9,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SETUP := $(VENV)/.set-up
+DEEPSPARSE := .venv-deepsparse/.set-up
 NATIVE := CMakeLists.txt $(shell find native -type f)
 
 .PHONY: demo test lint native bench sanitize clean
@@ -38,21 +39,26 @@ $(DEEPSPARSE): benchmarks/requirements-deepsparse.txt
 	-$(@D)/bin/python -m pip install --quiet --requirement $<
 	touch $@
 
-# A build of its own, and an environment without torch, which has errors of its own to report.
+# A build of its own, and an environment without torch, whose own findings are not ours to fix.
 SANITIZE := build/sanitize
-SANITIZE_PYTHON := $(SANITIZE)/venv/bin/python
+SANITIZED = PYTHONPATH=$(SANITIZE)/tree ASAN_OPTIONS=detect_leaks=0 \
+    LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
+    $(SANITIZE)/venv/bin/python
 sanitize:
 	$(PYTHON) -m venv $(SANITIZE)/venv
-	$(SANITIZE_PYTHON) -m pip install --quiet --constraint constraints.txt \
-	    numpy safetensors pytest pytest-xdist hypothesis nanobind cmake
-	PATH="$(abspath $(SANITIZE)/venv/bin):$$PATH" cmake -S . -B $(SANITIZE)/native \
-	    -DSKINNY_SANITIZE=ON -DPython_EXECUTABLE="$(abspath $(SANITIZE_PYTHON))"
+	$(SANITIZE)/venv/bin/python -m pip install --quiet --constraint constraints.txt \
+	    numpy safetensors pytest hypothesis nanobind cmake
+	PATH="$(CURDIR)/$(SANITIZE)/venv/bin:$$PATH" cmake -S . -B $(SANITIZE)/native \
+	    -DSKINNY_SANITIZE=ON -DPython_EXECUTABLE="$(CURDIR)/$(SANITIZE)/venv/bin/python"
 	$(SANITIZE)/venv/bin/cmake --build $(SANITIZE)/native --parallel
 	rm -rf $(SANITIZE)/tree && mkdir -p $(SANITIZE)/tree
 	cp -R src/skinny $(SANITIZE)/tree/ && rm -f $(SANITIZE)/tree/skinny/_native*.so
 	$(SANITIZE)/venv/bin/cmake --install $(SANITIZE)/native --prefix $(SANITIZE)/tree
-	for isa in $$(PYTHONPATH=src $(SANITIZE_PYTHON) benchmarks/../native/sanitize.py); do \
-	    echo "== $$isa"; \
+	best=$$($(SANITIZED) -c 'from skinny import native; print(native.extension().isa())') && \
+	for isa in baseline avx2 avx512; do \
+	    echo "== $$isa" && SKINNY_ISA=$$isa $(SANITIZED) -m pytest -q -p no:cacheprovider \
+	        --confcutdir=tests/runtime tests/runtime/test_kernels.py || exit 1; \
+	    test $$isa != $$best || break; \
 	done
 
 # For quick rebuilds: wants cmake and nanobind where PYTHON and PATH find them.
@@ -67,4 +73,4 @@ $(SETUP): pyproject.toml constraints.txt $(NATIVE)
 	touch $@
 
 clean:
-	rm -rf $(VENV) build runs .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-deepsparse build runs .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -212,7 +212,7 @@ void reduce_rows(const float* const* row, size_t rows, size_t count, float* redu
 }
 
 // to[x] = the largest, or the sum, of K entries, Step apart from output to output: what most
-// windows are, and what the compiler can turn into vectors. Returns how many were done.
+// windows are, and what the compiler can turn into vectors.
 template <bool Max, int K, int Step>
 void regular(const float* from, float* __restrict to, size_t count) {
   for (size_t x = 0; x < count; ++x) {
@@ -231,24 +231,21 @@ void reduce_columns(const float* from, const Windows& windows, float* to) {
     to[x] = v;
   };
   using Regular = void (*)(const float*, float*, size_t);
-  int32_t first = 0, last = windows.count;  // the regular windows
   Regular run = nullptr;
-  if (windows.count >= 4 && windows.step == 1) {
-    first = 1;
-    int32_t k = windows.end[1] - windows.begin[1], step = windows.begin[2] - windows.begin[1];
-    for (last = 1; last < windows.count && windows.end[last] - windows.begin[last] == k &&
-                   windows.begin[last] - windows.begin[1] == (last - 1) * step;)
-      ++last;
-    if (step == 2) run = k == 2 ? regular<Max, 2, 2> : k == 3 ? regular<Max, 3, 2> : nullptr;
-    if (step == 1) run = k == 2 ? regular<Max, 2, 1> : k == 3 ? regular<Max, 3, 1> : nullptr;
-  }
-  if (run) {
-    for (int32_t x = 0; x < first; ++x) window(x);
-    run(from + windows.begin[first], to + first, static_cast<size_t>(last - first));
-    for (int32_t x = last; x < windows.count; ++x) window(x);
-  } else {
-    for (int32_t x = 0; x < windows.count; ++x) window(x);
-  }
+  if (windows.stride == 2)
+    run = windows.length == 2   ? regular<Max, 2, 2>
+          : windows.length == 3 ? regular<Max, 3, 2>
+                                : nullptr;
+  if (windows.stride == 1)
+    run = windows.length == 2   ? regular<Max, 2, 1>
+          : windows.length == 3 ? regular<Max, 3, 1>
+                                : nullptr;
+  int32_t begin = run ? windows.regular : windows.count;
+  int32_t end = run ? windows.irregular : windows.count;
+  for (int32_t x = 0; x < begin; ++x) window(x);
+  if (begin < end)
+    run(from + windows.begin[begin], to + begin, static_cast<size_t>(end - begin));
+  for (int32_t x = end; x < windows.count; ++x) window(x);
 }
 
 // The same for images interleaved: every entry is whole vectors.

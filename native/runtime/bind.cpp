@@ -97,12 +97,17 @@ Pool::Axis axis(const Ints& begins, const Ints& ends, const Floats& scale, int32
 
 using AxisArgs = std::tuple<Ints, Ints, Floats, int32_t>;
 
-Pool pooling(bool max, const AxisArgs& rows, const AxisArgs& columns, size_t height, size_t width,
+std::shared_ptr<const Pool> pooling(bool max, const AxisArgs& rows, const AxisArgs& columns, size_t height, size_t width,
              const View& out) {
   auto make = [](const AxisArgs& a, size_t inputs, size_t outputs) {
     return axis(std::get<0>(a), std::get<1>(a), std::get<2>(a), std::get<3>(a), inputs, outputs);
   };
-  return {max, make(rows, height, out.height), make(columns, width, out.width)};
+  auto pool = std::make_shared<Pool>();
+  pool->max = max;
+  pool->rows = make(rows, height, out.height);
+  pool->columns = make(columns, width, out.width);
+  pool->prepare();
+  return pool;
 }
 
 using StageArgs = std::tuple<std::shared_ptr<ConvWeights>, Floats, float, float, ActivationArgs>;
@@ -121,8 +126,8 @@ void add_chain(Engine& e, size_t phase, const Box& in, const Box& out, size_t he
   step.width = width;
   if (pool) {
     require(!flat && !share_channels && tile_rows == 1, "only rows can be pooled as they come");
-    step.pool = std::make_shared<const Pool>(pooling(
-        std::get<0>(*pool), std::get<1>(*pool), std::get<2>(*pool), height, width, step.out));
+    step.pool = pooling(std::get<0>(*pool), std::get<1>(*pool), std::get<2>(*pool), height, width,
+                        step.out);
   } else {
     require(height == step.out.height && width == step.out.width, "a chain must fill its output");
   }

@@ -21,6 +21,8 @@ struct Windows {
   const float* scale;
   int32_t step;
   int32_t count;
+  // Windows [regular, irregular) are of the same `length`, the same `stride` apart, and of step 1.
+  int32_t regular, irregular, length, stride;
 };
 
 struct PointwiseKernels {

@@ -24,6 +24,21 @@ void Linear::run(const Place& place) const {
 
 size_t Linear::scratch(size_t n) const { return n == 1 ? weights->readable_columns() : 0; }
 
+void Pool::prepare() {
+  auto count = static_cast<int32_t>(columns.begin.size());
+  const int32_t *begin = columns.begin.data(), *end = columns.end.data();
+  windows = {begin, end, columns.scale.data(), columns.step, count, 0, 0, 0, 0};
+  if (count < 4 || columns.step != 1) return;
+  windows.regular = 1;  // the first one is often cut short by the margin
+  windows.length = end[1] - begin[1];
+  windows.stride = begin[2] - begin[1];
+  int32_t i = 1;
+  while (i < count && end[i] - begin[i] == windows.length &&
+         begin[i] - begin[1] == (i - 1) * windows.stride)
+    ++i;
+  windows.irregular = i;
+}
+
 void Pooling::run(const Place& place) const {
   // Shared by (channel, row): a network's last pooling may have few of either.
   size_t lines = out.channels * out.height;
@@ -33,7 +48,7 @@ void Pooling::run(const Place& place) const {
        line < share(lines, place.rank + 1, place.size); ++line) {
     size_t channel = line / out.height, y = line % out.height;
     auto row = [&](size_t i) { return place.at(in.at(channel, i)); };
-    pool.run(y, row, in.width, place.n, place.scratch, place.at(out.at(channel, y)));
+    pool->run(y, row, in.width, place.n, place.scratch, place.at(out.at(channel, y)));
   }
 }
 

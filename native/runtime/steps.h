@@ -50,7 +50,10 @@ struct Pool {
     std::vector<float> scale;
     int32_t step = 1;
   } rows, columns;
+  Windows windows{};  // of the columns
 
+  // Finds the regular windows; the axes must stay where they are from then on.
+  void prepare();
   // Row y of a channel's output; row(i) is where row i of its input begins.
   template <class Row>
   void run(size_t y, Row row, size_t width, size_t n, float* column, float* to) const {
@@ -58,8 +61,6 @@ struct Pool {
     size_t count = 0;
     for (int32_t i = rows.begin[y]; i < rows.end[y]; i += rows.step)
       seen[count++] = row(static_cast<size_t>(i));
-    Windows windows{columns.begin.data(), columns.end.data(), columns.scale.data(), columns.step,
-                    static_cast<int32_t>(columns.begin.size())};
     SKINNY_CHOOSE(pointwise).pool(max, seen, count, rows.scale[y], windows, width, n, column, to);
   }
   static constexpr size_t most_rows = 4096;  // of a window
@@ -112,7 +113,7 @@ class Linear : public Step {
 class Pooling : public Step {
  public:
   View in, out;
-  Pool pool;
+  std::shared_ptr<const Pool> pool;
 
   void run(const Place& place) const override;
   size_t scratch(size_t n) const override;

@@ -59,11 +59,10 @@ def test_margins_hold_every_tap_of_a_padded_convolution(channels, height, width,
     st.integers(0, 5),
     st.sampled_from([4, 8, 16]),
     st.booleans(),
-    st.integers(1, 8),
 )
-def test_tiles_fit_the_registers_and_cover_the_plane(height, width, extra, lanes, many, sharers):
+def test_tiles_fit_the_registers_and_cover_the_plane(height, width, extra, lanes, many):
     n = lanes if many else 1
-    tile = choose_tile(height, width, width + extra, lanes, n, sharers)
+    tile = choose_tile(height, width, width + extra, lanes, n)
     assert 1 <= tile.rows * tile.vectors <= TILE_VECTORS
     covered = tile.tiles * tile.rows * tile.vectors * lanes
     assert covered >= height * width * n

@@ -74,7 +74,7 @@ def lower_conv(program: Program, layer: Layer) -> None:
     if one_row:
         height, width = 1, height * width
     pitch = width if one_row else form.view.pitch
-    tile = choose_tile(height, width, pitch, program.lanes, program.n, program.threads)
+    tile = choose_tile(height, width, pitch, program.lanes, program.n)
     by_channels = (
         program.n == 1 and len(layer.nodes) == 1 and tile.tiles < _TILES_A_THREAD * program.threads
     )

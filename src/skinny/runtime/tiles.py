@@ -19,18 +19,16 @@ class Tile(NamedTuple):
     tiles: int  # how many make a plane
 
 
-def _split(vectors: int, at_least: int = 1) -> int:
+def _split(vectors: int) -> int:
     """The width of near-equal tiles for a row of so many vectors."""
-    tiles = max(-(-vectors // TILE_VECTORS), min(at_least, vectors))
-    return -(-vectors // tiles)
+    return -(-vectors // -(-vectors // TILE_VECTORS))
 
 
-def choose_tile(height: int, width: int, pitch: int, lanes: int, n: int, sharers: int) -> Tile:
+def choose_tile(height: int, width: int, pitch: int, lanes: int, n: int) -> Tile:
     """The tile for an output plane that reads rows `pitch` positions apart.
 
     For n images interleaved every position is whole vectors. For one image, rows that are not whole
     vectors waste lanes, and running them together wastes the margins: take what wastes less.
-    `sharers` threads will share the tiles.
     """
     if n > 1:
         row_vectors = width * n // lanes
@@ -41,7 +39,7 @@ def choose_tile(height: int, width: int, pitch: int, lanes: int, n: int, sharers
         flat = width <= pitch and -(-length // lanes) < row_vectors * height
         if flat:
             vectors = -(-length // lanes)
-            each = _split(vectors, sharers)
+            each = _split(vectors)
             return Tile(1, each, True, -(-vectors // each))
     across = _split(row_vectors)
     rows = min(height, TILE_VECTORS // across)
