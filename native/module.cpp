@@ -6,4 +6,5 @@ NB_MODULE(_native, m) {
   skinny::bind_bitmask(m);
   skinny::bind_entropy(m);
   skinny::bind_symbols(m);
+  skinny::bind_runtime(m);
 }

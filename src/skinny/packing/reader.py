@@ -48,6 +48,11 @@ class PackedFile:
         """Let go of the file; it is unmapped when the last array that views it is gone."""
         self._map = mmap.mmap(-1, 1)
 
+    def release(self) -> None:
+        """Give back the memory of what was read so far; what is touched again is read again."""
+        if hasattr(mmap, "MADV_DONTNEED"):
+            self._map.madvise(mmap.MADV_DONTNEED)
+
     @property
     def names(self) -> list[str]:
         """The names of all tensors, in the order of the state_dict, tied names included."""
