@@ -4,8 +4,9 @@ O_k keeps exactly k entries: the largest magnitudes, and among equal ones those 
 index. Sorting would do, but a 37.7 M-weight layer deserves better: for floats that are not NaN, the
 bit pattern without its sign is an integer that orders as the magnitude does, so the k-th largest is
 found by counting 16-bit digits of it, most significant first. That is linear in n whatever the
-values are, works in pieces (so the only large allocation is the mask, and a flat copy of a tensor
-that is not contiguous), needs no index tensor, and gives the same answer on every device, since counts do not depend on the order of summation.
+values are, works in pieces (so the only large allocations are the mask, and a flat copy where the
+tensor is not contiguous), needs no index tensor, and gives the same answer on every device, since
+counts do not depend on the order of summation.
 """
 
 import functools
