@@ -21,6 +21,9 @@ ALLOWED = {
     "skinny.packing": {"packing"},
     "skinny.export.model": {"export", "packing"},
     "skinny.training": {"training", "iht", "models", "data", "export", "packing"},
+    "skinny.experiments.report": {
+        *("experiments", "training", "iht", "models", "data", "export", "packing")
+    },
 }
 HELPERS = {"errors", "files", "native", "_native"}
 WITHOUT_TORCH = (
