@@ -69,6 +69,24 @@ def test_debug_shows_the_traceback():
     assert "Traceback" in run.stderr
 
 
+def test_a_warning_is_one_line_on_stderr(tmp_path):
+    """In a process of its own, where warnings are told as users see them."""
+    (tmp_path / "mine.py").write_text(
+        "import warnings\n"
+        "from torch import nn\n"
+        "def tiny(classes, channels, image_size):\n"
+        "    warnings.warn('this is\\nodd')\n"
+        "    h, w = image_size\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(channels * h * w, classes))\n"
+    )
+    command = [
+        sys.executable, "-m", "skinny.cli.main", "train", "demo", "--model", "mine:tiny",
+        "--epochs", "2", "--s1", "1", "--s2", "1", "--quiet",
+    ]  # fmt: skip
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert run.stderr == "skinny: this is odd\n"
+
+
 def test_train_shows_the_timeline_epochs_and_tables(tmp_path, capsys):
     assert main(["train", "demo", *TINY, "--runs", str(tmp_path), "--baseline"]) == 0
     shown = capsys.readouterr().out

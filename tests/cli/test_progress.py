@@ -1,6 +1,7 @@
 import io
 import json
 import re
+import sys
 
 from rich.console import Console
 
@@ -79,3 +80,13 @@ def test_before_the_first_step_the_live_display_knows_no_speed():
     shown = console.file.getvalue()
     assert "epoch 1/24  step 0/10  dense" in shown
     assert "images/s" not in shown
+
+
+def test_what_is_written_to_stderr_goes_above_the_live_display():
+    console = Console(file=io.StringIO(), force_terminal=True, width=80, color_system=None)
+    live = LiveProgress(console)
+    live.begin(PLAN)
+    print("skinny: this is odd", file=sys.stderr)
+    live.end()
+    shown = [line.rstrip() for line in console.file.getvalue().splitlines()]
+    assert any(line.endswith("skinny: this is odd") for line in shown)

@@ -1,4 +1,4 @@
-"""The `skinny` command: finds the subcommand, runs it, and turns errors into one clear line.
+"""The `skinny` command: finds the subcommand, runs it; an error or a warning is one clear line.
 
 Exit codes: 0 done, 1 failed, 2 bad usage, 130 interrupted. A traceback appears only with --debug.
 """
@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 failed, 2 bad usage, 130 interrupted. A traceback appears 
 import importlib
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 
 from skinny import __version__
@@ -42,8 +43,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if argv[0] not in _COMMANDS:
         return _fail(f"there is no command {argv[0]!r}; there are {', '.join(_COMMANDS)}", 2)
     try:
-        command = importlib.import_module(f"skinny.cli.{argv[0]}")
-        code: int = command.main(argv[1:])
+        with warnings.catch_warnings():
+            if not debug:
+                warnings.showwarning = _warn
+            command = importlib.import_module(f"skinny.cli.{argv[0]}")
+            code: int = command.main(argv[1:])
         sys.stdout.flush()
         return code
     except SkinnyError as error:
@@ -83,10 +87,20 @@ def _overview() -> str:
     )
 
 
+def _warn(message: Warning | str, *_: object, **__: object) -> None:
+    """A warning without Python's category, file and source line."""
+    _tell(str(message))
+
+
 def _fail(message: str, code: int) -> int:
     sys.stdout.flush()
-    print(f"skinny: {' '.join(message.split())}", file=sys.stderr)
+    _tell(message)
     return code
+
+
+def _tell(message: str) -> None:
+    # a live display stands in for sys.stderr while it is shown, and puts the line above itself
+    print(f"skinny: {' '.join(message.split())}", file=sys.stderr)
 
 
 if __name__ == "__main__":
