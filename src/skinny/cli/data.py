@@ -9,6 +9,8 @@ import tyro
 from rich.console import Console
 from rich.table import Column, Table
 
+from skinny.cli import downloads
+
 
 @dataclass(frozen=True)
 class Data:
@@ -102,10 +104,11 @@ def _fetch(arguments: Data) -> int:
     if not arguments.names:
         raise DataError("say what to fetch, for example: skinny data fetch mnist")
     root = search_path(arguments.data_dir)[0]
-    fetched = {
-        entry.name: [str(path) for path in fetch(entry, root, mirror=arguments.mirror)]
-        for entry in official(arguments.names)
-    }
+    with downloads.shown():
+        fetched = {
+            entry.name: [str(path) for path in fetch(entry, root, mirror=arguments.mirror)]
+            for entry in official(arguments.names)
+        }
     if arguments.json:
         _print_json(fetched)
     else:

@@ -8,6 +8,7 @@ from pathlib import Path
 import tyro
 
 from skinny import data
+from skinny.cli import downloads
 from skinny.training import evaluate, load_run
 from skinny.training.session import choose_device
 
@@ -34,9 +35,9 @@ def main(argv: list[str]) -> int:
 
 
 def run(arguments: Eval) -> int:
-    trained = load_run(
-        arguments.run, data_dir=None if arguments.data_dir is None else str(arguments.data_dir)
-    )
+    data_dir = None if arguments.data_dir is None else str(arguments.data_dir)
+    with downloads.shown():
+        trained = load_run(arguments.run, data_dir=data_dir)
     device = choose_device(arguments.device)
     batches = data.test_batches(
         trained.dataset, batch_size=256, device=device, whiten=trained.config.whiten

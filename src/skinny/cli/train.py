@@ -10,7 +10,7 @@ import torch
 import tyro
 from rich.console import Console
 
-from skinny.cli import progress, summary
+from skinny.cli import downloads, progress, summary
 from skinny.errors import SkinnyError
 from skinny.training import Config, RunFolder, figures, recipes, train
 from skinny.training import config as configs
@@ -76,7 +76,8 @@ def run(arguments: Train) -> int:
     wanted = [config]
     if arguments.baseline and config.method != "dense":
         wanted.insert(0, dataclasses.replace(config, method="dense"))
-    folders = [_run_one(one, arguments) for one in wanted]
+    with downloads.shown(quiet=arguments.quiet):
+        folders = [_run_one(one, arguments) for one in wanted]
     if not arguments.quiet and not arguments.json:
         summary.show(folders, Console())
     return 0
