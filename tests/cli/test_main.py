@@ -28,8 +28,11 @@ def test_every_command_has_help_with_an_example(command, capsys):
     with pytest.raises(SystemExit) as end:
         main([command, "--help"])
     assert end.value.code == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    assert f"Example: skinny {command}" in shown
+    shown = capsys.readouterr().out
+    assert f"Example: skinny {command}" in " ".join(shown.split())
+    assert "\n\n\n" not in shown
+    assert "\n    Example" not in shown  # the docstring's indentation is not part of the text
+    assert "--no-json" not in shown
 
 
 def test_an_unknown_command_is_bad_usage(capsys):
@@ -40,7 +43,12 @@ def test_an_unknown_command_is_bad_usage(capsys):
 @pytest.mark.parametrize(
     ("arguments", "code", "complaint"),
     [
-        (["train", "nosuch"], 1, "there is no recipe 'nosuch'; there are demo"),
+        (["train", "nosuch"], 2, "there is no recipe 'nosuch'; there are demo"),
+        (["sweep", "nosuch"], 2, "there is no recipe 'nosuch'; there are demo"),
+        (["reproduce", "nosuch"], 2, "there is no experiment 'nosuch'; there are table1"),
+        (["reproduce", "--plan"], 2, "say which experiment"),
+        (["train", "--baseline", "demo"], 2, "demo must come before the flags: skinny train demo"),
+        (["sweep", "--seeds", "0", "--plan", "demo"], 2, "demo must come before the flags"),
         (["train", "demo", "--sparsity", "1.5"], 1, "sparsity is 1.5, but must lie in [0, 1)"),
         (["train", "demo", "--epochs", "3"], 1, "too short for one cycle"),
         (["train", "demo", "--threads", "0"], 1, "threads is 0"),
@@ -54,6 +62,26 @@ def test_a_mistake_is_one_line_on_stderr(arguments, code, complaint, capsys, mon
     assert error.startswith("skinny: ")
     assert error.count("\n") == 1
     assert complaint in error
+
+
+def test_a_recipes_name_may_be_the_value_of_a_flag(capsys):
+    assert main(["train", "--name", "demo", "--plan"]) == 0
+    assert '"name": "demo"' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "usage"),
+    [
+        (["train"], "usage: skinny train [RECIPE] [-h] [OPTIONS]"),
+        (["train", "demo"], "usage: skinny train demo [-h] [OPTIONS]"),
+        (["sweep"], "usage: skinny sweep [RECIPE] [-h] [OPTIONS]"),
+        (["reproduce"], "usage: skinny reproduce EXPERIMENT [-h] [OPTIONS]"),
+    ],
+)
+def test_the_usage_line_shows_where_a_name_goes(words, usage, capsys):
+    with pytest.raises(SystemExit):
+        main([*words, "--help"])
+    assert capsys.readouterr().out.startswith(usage + "\n")
 
 
 def test_bad_flags_are_bad_usage():

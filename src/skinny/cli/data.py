@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from skinny.cli import downloads
+from skinny.cli.command_line import parse
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Data:
 
 
 def main(argv: list[str]) -> int:
-    return run(tyro.cli(Data, args=argv, prog="skinny data"))
+    return run(parse(Data, argv, "skinny data"))
 
 
 def run(arguments: Data) -> int:

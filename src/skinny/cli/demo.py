@@ -8,11 +8,11 @@ from statistics import mean, stdev
 from typing import Any
 
 import torch
-import tyro
 from rich.console import Console
 from rich.table import Table
 
 from skinny.cli import progress, summary
+from skinny.cli.command_line import parse
 from skinny.files import atomic_write
 from skinny.training import Config, RunFolder, figures, recipe, train
 from skinny.training import config as configs
@@ -37,7 +37,7 @@ class Demo:
 
 
 def main(argv: list[str]) -> int:
-    return run(tyro.cli(Demo, args=argv, prog="skinny demo"))
+    return run(parse(Demo, argv, "skinny demo"))
 
 
 def run(arguments: Demo) -> int:

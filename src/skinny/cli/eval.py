@@ -9,6 +9,7 @@ import tyro
 
 from skinny import data
 from skinny.cli import downloads
+from skinny.cli.command_line import parse
 from skinny.training import evaluate, load_run
 from skinny.training.session import choose_device
 
@@ -31,7 +32,7 @@ class Eval:
 
 
 def main(argv: list[str]) -> int:
-    return run(tyro.cli(Eval, args=argv, prog="skinny eval"))
+    return run(parse(Eval, argv, "skinny eval"))
 
 
 def run(arguments: Eval) -> int:

@@ -1,6 +1,8 @@
 """The `skinny` command: finds the subcommand, runs it; an error or a warning is one clear line.
 
-Exit codes: 0 done, 1 failed, 2 bad usage, 130 interrupted. A traceback appears only with --debug.
+Exit codes: 0 done; 1 failed, also over a value that is out of range; 2 not understood: an unknown
+command, recipe or experiment, or flags that cannot be parsed; 130 interrupted. A traceback appears
+only with --debug.
 """
 
 import importlib
@@ -53,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SkinnyError as error:
         if debug:
             raise
-        return _fail(str(error), 1)
+        return _fail(str(error), _exit_code(error))
     except KeyboardInterrupt:
         if debug:
             raise
@@ -85,6 +87,12 @@ def _overview() -> str:
             "`skinny COMMAND --help` explains each, with an example. --debug shows tracebacks.",
         ]
     )
+
+
+def _exit_code(error: SkinnyError) -> int:
+    from skinny.cli.command_line import UsageError  # here: `skinny --version` needs no parser
+
+    return 2 if isinstance(error, UsageError) else 1
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:

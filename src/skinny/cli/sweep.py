@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import tyro
 
 from skinny.cli import grid_progress
+from skinny.cli.command_line import parse, take_name
 from skinny.errors import SkinnyError
 from skinny.experiments.cluster import Cluster
 from skinny.experiments.grid import grid, parse_axis
@@ -70,17 +71,16 @@ class Sweep:
 
 
 def main(argv: list[str]) -> int:
-    name = argv.pop(0) if argv and not argv[0].startswith("-") else "demo"
-    arguments = tyro.cli(
+    name = take_name(argv, "recipe", recipes.names())
+    arguments = parse(
         Sweep,
-        args=argv,
+        argv,
+        f"skinny sweep {name or '[RECIPE]'}",
         default=Sweep(Workers()),
-        prog=f"skinny sweep {name}",
-        description=f"{Sweep.__doc__}\n\nskinny sweep [RECIPE] [OPTIONS]; recipes: "
-        + ", ".join(recipes.names()),
-        config=(tyro.conf.FlagCreatePairsOff,),
+        epilogue=f"Recipes (else demo): {', '.join(recipes.names())}.",
+        first_words=() if name else recipes.names(),
     )
-    return run(name, arguments)
+    return run(name or "demo", arguments)
 
 
 def run(name: str, arguments: Sweep) -> int:
