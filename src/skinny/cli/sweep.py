@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import tyro
 
 from skinny.cli import grid_progress
+from skinny.cli.command_line import parse, take_name
 from skinny.errors import SkinnyError
 from skinny.experiments.cluster import Cluster
 from skinny.experiments.grid import grid, parse_axis
@@ -70,17 +71,16 @@ class Sweep:
 
 
 def main(argv: list[str]) -> int:
-    base = recipes.recipe(argv.pop(0)) if argv and not argv[0].startswith("-") else Config()
-    arguments = tyro.cli(
+    name = take_name(argv, "recipe", recipes.names())
+    arguments = parse(
         Sweep,
-        args=argv,
+        argv,
+        f"skinny sweep {name or '[RECIPE]'}",
         default=Sweep(Workers()),
-        prog="skinny sweep" if base == Config() else f"skinny sweep {base.name}",
-        description=f"{Sweep.__doc__}\n\nskinny sweep [RECIPE] [OPTIONS]; recipes: "
-        + ", ".join(recipes.names()),
-        config=(tyro.conf.FlagCreatePairsOff,),
+        epilogue=f"Recipes: {', '.join(recipes.names())}.",
+        first_words=() if name else recipes.names(),
     )
-    return run(base, arguments)
+    return run(recipes.recipe(name) if name else Config(), arguments)
 
 
 def run(base: Config, arguments: Sweep) -> int:

@@ -9,7 +9,8 @@ import torch
 import tyro
 from rich.console import Console
 
-from skinny.cli import progress, summary
+from skinny.cli import downloads, progress, summary
+from skinny.cli.command_line import parse, take_name
 from skinny.errors import SkinnyError
 from skinny.training import Config, RunFolder, figures, recipes, train
 from skinny.training import config as configs
@@ -44,17 +45,18 @@ class Train:
 
 
 def main(argv: list[str]) -> int:
-    config = recipes.recipe(argv.pop(0)) if argv and not argv[0].startswith("-") else Config()
+    name = take_name(argv, "recipe", recipes.names())
+    config = Config() if name is None else recipes.recipe(name)
     if _names_another_model(argv, config):  # then the recipe's options of its own do not apply
         config = configs.without_model_options(config)
     described = "\n".join(f"  {recipe}: {recipes.describe(recipe)}" for recipe in recipes.names())
-    arguments = tyro.cli(
+    arguments = parse(
         Train,
-        args=argv,
+        argv,
+        f"skinny train {name or '[RECIPE]'}",
         default=Train(config),
-        prog="skinny train" if config == Config() else f"skinny train {config.name}",
-        description=f"{Train.__doc__}\n\nskinny train [RECIPE] [OPTIONS]; recipes:\n{described}",
-        config=(tyro.conf.FlagCreatePairsOff,),
+        epilogue=f"Recipes:\n{described}",
+        first_words=() if name else recipes.names(),
     )
     return run(arguments)
 
@@ -83,7 +85,8 @@ def run(arguments: Train) -> int:
     wanted = [config]
     if arguments.baseline and config.method != "dense":
         wanted.insert(0, configs.dense_baseline(config))
-    folders = [_run_one(one, arguments) for one in wanted]
+    with downloads.shown(quiet=arguments.quiet):
+        folders = [_run_one(one, arguments) for one in wanted]
     if not arguments.quiet and not arguments.json:
         summary.show(folders, Console())
     return 0
