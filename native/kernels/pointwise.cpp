@@ -119,7 +119,7 @@ void scale(const float* from, float* to, size_t count, float factor, float shift
 
 inline Vec root(Vec v) {
 #if defined(__AVX512F__)
-  return _mm512_maskz_sqrt_ps(0xffff, v);  // (the unmasked one makes GCC 12 warn)
+  return _mm512_sqrt_ps(v);
 #elif defined(__AVX2__)
   return _mm256_sqrt_ps(v);
 #else
