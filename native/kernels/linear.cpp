@@ -1,9 +1,5 @@
 #include "runtime/linear.h"
 
-#if defined(__AVX2__)
-#include <immintrin.h>
-#endif
-
 #include "vector.h"
 
 namespace skinny::SKINNY_SET {
