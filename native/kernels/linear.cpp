@@ -1,9 +1,5 @@
 #include "runtime/linear.h"
 
-#if defined(__AVX2__)
-#include <immintrin.h>
-#endif
-
 #include "vector.h"
 
 namespace skinny::SKINNY_SET {
@@ -22,7 +18,7 @@ inline float total(Vec v) {
 // The dot product of one packed row with x: sixteen (eight) columns at a time, the values spread to
 // the lanes their bits name. The values come from memory, where the processor's own prefetching
 // loses them at every other page.
-constexpr size_t ahead = 256;  // floats
+constexpr size_t ahead = 1024;  // floats
 
 #if defined(__AVX512F__)
 
@@ -143,27 +139,74 @@ void mask_many(const MaskRows& weights, size_t begin, size_t end, const float* x
   }
 }
 
-// One value at a time: at so few of them vectors would be mostly empty.
+// At so few values vectors of neighbouring columns would be mostly empty: gather the inputs instead.
+// Columns are the running sums of the steps.
+#if defined(__AVX512F__)
+
+struct Columns {
+  __m512i last = _mm512_setzero_si512();
+
+  __m512 gather(const uint8_t* step, const float* x) {
+    const __m512i zero = _mm512_setzero_si512();
+    __m512i sum = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(step)));
+    sum = _mm512_add_epi32(sum, _mm512_alignr_epi32(sum, zero, 15));
+    sum = _mm512_add_epi32(sum, _mm512_alignr_epi32(sum, zero, 14));
+    sum = _mm512_add_epi32(sum, _mm512_alignr_epi32(sum, zero, 12));
+    sum = _mm512_add_epi32(sum, _mm512_alignr_epi32(sum, zero, 8));
+    sum = _mm512_add_epi32(sum, last);
+    last = _mm512_permutexvar_epi32(_mm512_set1_epi32(15), sum);
+    return _mm512_i32gather_ps(sum, x, 4);
+  }
+};
+
+#elif defined(__AVX2__)
+
+struct Columns {
+  __m256i last = _mm256_setzero_si256();
+
+  __m256 gather(const uint8_t* step, const float* x) {
+    __m256i sum = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(step)));
+    sum = _mm256_add_epi32(sum, _mm256_slli_si256(sum, 4));
+    sum = _mm256_add_epi32(sum, _mm256_slli_si256(sum, 8));  // within each half
+    __m256i half = _mm256_permutevar8x32_epi32(sum, _mm256_set1_epi32(3));
+    sum = _mm256_add_epi32(sum, _mm256_blend_epi32(_mm256_setzero_si256(), half, 0xf0));
+    sum = _mm256_add_epi32(sum, last);
+    last = _mm256_permutevar8x32_epi32(sum, _mm256_set1_epi32(7));
+    return _mm256_i32gather_ps(x, sum, 4);
+  }
+};
+
+#else
+
+struct Columns {
+  int32_t last = 0;
+
+  Vec gather(const uint8_t* step, const float* x) {
+    Vec value;
+    for (int i = 0; i < 4; ++i) value[i] = x[last += step[i]];
+    return value;
+  }
+};
+
+#endif
+
 void step_one(const StepRows& weights, size_t begin, size_t end, const float* x, const float* bias,
               float* y) {
   for (size_t row = begin; row < end; ++row) {
     const uint8_t* step = weights.steps + weights.first[row];
     const float* value = weights.values + weights.first[row];
     size_t left = weights.first[row + 1] - weights.first[row];
-    const float* at = x;
-    float sum[4] = {};
-    for (; left >= 16; left -= 16, step += 16, value += 16) {
+    Columns columns;
+    Vec sum{};
+    for (; left >= V; left -= V, step += V, value += V) {
       __builtin_prefetch(value + ahead);
-      for (int i = 0; i < 16; ++i) {
-        at += step[i];
-        sum[i % 4] += value[i] * *at;
-      }
+      sum += load(value) * columns.gather(step, x);
     }
-    for (; left; --left) {
-      at += *step++;
-      sum[0] += *value++ * *at;
-    }
-    y[row] = bias[row] + ((sum[0] + sum[1]) + (sum[2] + sum[3]));
+    int32_t column;
+    memcpy(&column, &columns.last, sizeof column);
+    float rest = 0;
+    for (; left; --left) rest += *value++ * x[column += *step++];
+    y[row] = bias[row] + (total(sum) + rest);
   }
 }
 

@@ -2,10 +2,6 @@
 
 #include <math.h>
 
-#if defined(__AVX2__)
-#include <immintrin.h>
-#endif
-
 #include "vector.h"
 
 namespace skinny::SKINNY_SET {
@@ -119,7 +115,7 @@ void scale(const float* from, float* to, size_t count, float factor, float shift
 
 inline Vec root(Vec v) {
 #if defined(__AVX512F__)
-  return _mm512_maskz_sqrt_ps(0xffff, v);  // (the unmasked one makes GCC 12 warn)
+  return _mm512_sqrt_ps(v);
 #elif defined(__AVX2__)
   return _mm256_sqrt_ps(v);
 #else
@@ -211,44 +207,65 @@ void reduce_rows(const float* const* row, size_t rows, size_t count, float* redu
   }
 }
 
-// to[x] = the largest, or the sum, of K entries, Step apart from output to output: what most
-// windows are, and what the compiler can turn into vectors.
-template <bool Max, int K, int Step>
-void regular(const float* from, float* __restrict to, size_t count) {
-  for (size_t x = 0; x < count; ++x) {
-    float v = from[x * Step];
-    for (int k = 1; k < K; ++k) v = join<Max>(v, from[x * Step + static_cast<size_t>(k)]);
-    to[x] = v;
+// The lanes of even number of two neighbouring vectors.
+inline Vec evens(const float* from) {
+  Vec a = load(from), b = load(from + V);
+#if defined(__AVX512F__)
+  return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+#elif defined(__AVX2__)
+  return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
+#else
+  return __builtin_shufflevector(a, b, 0, 2, 4, 6);
+#endif
+}
+
+// to[x] = the largest, or the sum, of the `length` entries from x * Stride on in each row: what most
+// windows are. Reads up to 2 V entries past the last.
+template <bool Max, int Stride>
+void regular(const float* const* row, size_t rows, int32_t begin, float* to, size_t count,
+             int32_t length) {
+  for (size_t x = 0; x < count; x += V) {
+    Vec v = Max ? splat(-INFINITY) : Vec{};
+    for (size_t r = 0; r < rows; ++r) {
+      const float* from = row[r] + begin + x * Stride;
+      for (int32_t k = 0; k < length; ++k)
+        v = join<Max>(v, Stride == 2 ? evens(from + k) : load(from + k));
+    }
+    store_some(to + x, v, count - x < static_cast<size_t>(V) ? count - x : static_cast<size_t>(V));
   }
 }
 
 template <bool Max>
-void reduce_columns(const float* from, const Windows& windows, float* to) {
-  auto window = [&](int32_t x) {
-    float v = from[windows.begin[x]];
-    for (int32_t at = windows.begin[x] + windows.step; at < windows.end[x]; at += windows.step)
-      v = join<Max>(v, from[at]);
-    to[x] = v;
-  };
-  using Regular = void (*)(const float*, float*, size_t);
-  Regular run = nullptr;
-  if (windows.stride == 2)
-    run = windows.length == 2   ? regular<Max, 2, 2>
-          : windows.length == 3 ? regular<Max, 3, 2>
-                                : nullptr;
-  if (windows.stride == 1)
-    run = windows.length == 2   ? regular<Max, 2, 1>
-          : windows.length == 3 ? regular<Max, 3, 1>
-                                : nullptr;
-  int32_t begin = run ? windows.regular : windows.count;
-  int32_t end = run ? windows.irregular : windows.count;
-  for (int32_t x = 0; x < begin; ++x) window(x);
-  if (begin < end)
-    run(from + windows.begin[begin], to + begin, static_cast<size_t>(end - begin));
-  for (int32_t x = end; x < windows.count; ++x) window(x);
+void window(const float* const* row, size_t rows, const Windows& windows, int32_t x, float* to) {
+  float v = Max ? -INFINITY : 0.f;
+  for (size_t r = 0; r < rows; ++r)
+    for (int32_t at = windows.begin[x]; at < windows.end[x]; at += windows.step)
+      v = join<Max>(v, row[r][at]);
+  to[x] = v;
 }
 
-// The same for images interleaved: every entry is whole vectors.
+// One image. Small regular windows are done in vectors at once, large ones row by row.
+template <bool Max>
+void reduce_one(const float* const* row, size_t rows, const Windows& windows, size_t width,
+                float* reduced, float* to) {
+  int32_t begin = windows.count, end = windows.count;
+  if (windows.length <= 3 && (windows.stride == 1 || windows.stride == 2))
+    begin = windows.regular, end = windows.irregular;
+  const float* one = reduced;
+  if (begin == end && rows > 3) {
+    reduce_rows<Max>(row, rows, width, reduced);
+    row = &one;
+    rows = 1;
+  }
+  for (int32_t x = 0; x < begin; ++x) window<Max>(row, rows, windows, x, to);
+  if (begin < end)
+    (windows.stride == 2 ? regular<Max, 2> : regular<Max, 1>)(
+        row, rows, windows.begin[begin], to + begin, static_cast<size_t>(end - begin),
+        windows.length);
+  for (int32_t x = end; x < windows.count; ++x) window<Max>(row, rows, windows, x, to);
+}
+
+// The columns of images interleaved: every entry is whole vectors.
 template <bool Max>
 void reduce_images(const float* from, const Windows& windows, size_t n, float* to) {
   for (int32_t x = 0; x < windows.count; ++x)
@@ -266,11 +283,12 @@ void reduce_images(const float* from, const Windows& windows, size_t n, float* t
 template <bool Max>
 void pool_row(const float* const* row, size_t rows, float row_scale, const Windows& windows,
               size_t width, size_t n, float* reduced, float* to) {
-  reduce_rows<Max>(row, rows, width * n, reduced);
-  if (n == 1)
-    reduce_columns<Max>(reduced, windows, to);
-  else
+  if (n == 1) {
+    reduce_one<Max>(row, rows, windows, width, reduced, to);
+  } else {
+    reduce_rows<Max>(row, rows, width * n, reduced);
     reduce_images<Max>(reduced, windows, n, to);
+  }
   if (!Max)
     for (int32_t x = 0; x < windows.count; ++x)
       for (size_t i = 0; i < n; ++i) to[static_cast<size_t>(x) * n + i] *= row_scale * windows.scale[x];

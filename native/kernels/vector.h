@@ -6,6 +6,10 @@
 #include <stdint.h>
 #include <string.h>
 
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
 namespace {
 
 #if defined(__AVX512F__)
@@ -24,16 +28,33 @@ typedef float VecAnywhere __attribute__((vector_size(4 * V), aligned(4), may_ali
 inline Vec load(const float* from) { return *reinterpret_cast<const VecAnywhere*>(from); }
 inline void store(float* to, Vec v) { *reinterpret_cast<VecAnywhere*>(to) = v; }
 // The first `count` lanes alone, the others zero.
+#if defined(__AVX512F__)
+inline __mmask16 first_lanes(size_t count) { return static_cast<__mmask16>((1u << count) - 1); }
 inline Vec load_some(const float* from, size_t count) {
-  if (count == static_cast<size_t>(V)) return load(from);
+  return _mm512_maskz_loadu_ps(first_lanes(count), from);
+}
+inline void store_some(float* to, Vec v, size_t count) {
+  _mm512_mask_storeu_ps(to, first_lanes(count), v);
+}
+#elif defined(__AVX2__)
+inline __m256i first_lanes(size_t count) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)),
+                            _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+inline Vec load_some(const float* from, size_t count) {
+  return _mm256_maskload_ps(from, first_lanes(count));
+}
+inline void store_some(float* to, Vec v, size_t count) {
+  _mm256_maskstore_ps(to, first_lanes(count), v);
+}
+#else
+inline Vec load_some(const float* from, size_t count) {
   Vec v{};
   memcpy(&v, from, count * sizeof(float));
   return v;
 }
-inline void store_some(float* to, Vec v, size_t count) {
-  if (count == static_cast<size_t>(V)) return store(to, v);
-  memcpy(to, &v, count * sizeof(float));
-}
+inline void store_some(float* to, Vec v, size_t count) { memcpy(to, &v, count * sizeof(float)); }
+#endif
 // x - 0 is x, also for -0.0; the compiler makes it one broadcast from memory. (x + 0 is not.)
 inline Vec splat(float x) { return x - Vec{}; }
 

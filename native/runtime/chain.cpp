@@ -27,6 +27,9 @@ struct Chain::Ring {
   float* row(size_t channel, size_t y) const { return data + (channel * rows + y % rows) * floats; }
 };
 
+#if defined(__GNUC__) && !defined(__clang__)
+__attribute__((optimize("no-tree-loop-distribute-patterns")))  // or the loop is a call again
+#endif
 void clear_margins(const View& view, const Place& place, size_t begin, size_t end) {
   if (view.compact()) return;
   auto zero = [&](size_t from, size_t to) {

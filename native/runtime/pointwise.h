@@ -25,6 +25,8 @@ struct Windows {
   int32_t regular, irregular, length, stride;
 };
 
+constexpr size_t row_slack = 64;
+
 struct PointwiseKernels {
   void (*activate)(Activation kind, float a, float b, const float* from, float* to, size_t count);
   void (*add)(const float* a, const float* b, float* to, size_t count);
@@ -38,6 +40,7 @@ struct PointwiseKernels {
   void (*softmax)(const float* from, float* to, size_t axis, size_t inner, bool log);
   // One row of output, from the `rows` rows of input at row[0], row[1], ..., of `n` images
   // interleaved. `reduced` has room for one of them, `width` columns.
+  // Of one image, up to row_slack floats after a row are read.
   void (*pool)(bool max, const float* const* row, size_t rows, float row_scale,
                const Windows& windows, size_t width, size_t n, float* reduced, float* to);
 };

@@ -14,7 +14,9 @@ namespace {
 
 constexpr size_t most_images = 256;  // at a time: bounds the memory of a run
 constexpr size_t few_images = 4;     // up to here the tail runs image by image
-constexpr size_t slack = 256;        // floats a tile may read past the last position
+constexpr size_t slack = 256;        // floats a kernel may read past the last position
+
+static_assert(slack >= row_slack);
 
 size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 

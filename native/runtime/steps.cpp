@@ -29,9 +29,10 @@ void Pool::prepare() {
   const int32_t *begin = columns.begin.data(), *end = columns.end.data();
   windows = {begin, end, columns.scale.data(), columns.step, count, 0, 0, 0, 0};
   if (count < 4 || columns.step != 1) return;
-  windows.regular = 1;  // the first one is often cut short by the margin
-  windows.length = end[1] - begin[1];
+  windows.length = end[1] - begin[1];  // the first one may be cut short by the margin
   windows.stride = begin[2] - begin[1];
+  bool whole = end[0] - begin[0] == windows.length && begin[1] - begin[0] == windows.stride;
+  windows.regular = whole ? 0 : 1;
   int32_t i = 1;
   while (i < count && end[i] - begin[i] == windows.length &&
          begin[i] - begin[1] == (i - 1) * windows.stride)
