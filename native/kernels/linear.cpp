@@ -73,9 +73,10 @@ float mask_row(const uint64_t* mask, size_t words, const float* values, const fl
   return total((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
-#else
+#endif
 
-float mask_row(const uint64_t* mask, size_t words, const float* values, const float* x) {
+// The same bit by bit; reads no value but its own.
+float mask_row_plain(const uint64_t* mask, size_t words, const float* values, const float* x) {
   float sum = 0;
   for (size_t w = 0; w < words; ++w, x += 64)
     for (uint64_t word = mask[w]; word; word &= word - 1)
@@ -83,13 +84,19 @@ float mask_row(const uint64_t* mask, size_t words, const float* values, const fl
   return sum;
 }
 
+#if !defined(__AVX2__)
+constexpr auto mask_row = mask_row_plain;
 #endif
 
 void mask_one(const MaskRows& weights, size_t begin, size_t end, const float* x, const float* bias,
               float* y) {
-  for (size_t row = begin; row < end; ++row)
-    y[row] = bias[row] + mask_row(weights.mask + row * weights.words, weights.words,
-                                  weights.values + weights.first[row], x);
+  // Vectors read up to V values too many, which the last rows do not have behind them.
+  size_t all = weights.first[weights.rows];
+  for (size_t row = begin; row < end; ++row) {
+    auto run = weights.first[row + 1] + V <= all ? mask_row : mask_row_plain;
+    y[row] = bias[row] + run(weights.mask + row * weights.words, weights.words,
+                             weights.values + weights.first[row], x);
+  }
 }
 
 // N vectors of y for rows [begin, end): sums stay in registers over `panel` words of a row, whose

@@ -358,8 +358,10 @@ void bind_runtime(nb::module_& m) {
               size_t cols) {
              require(rows && cols && mask.size() == (rows * cols + 7) / 8,
                      "a mask needs one bit for each weight");
+             auto owner = std::make_shared<const Floats>(values);
              nb::gil_scoped_release release;
-             new (self) LinearWeights(mask.data(), values.data(), values.size(), rows, cols);
+             new (self) LinearWeights(mask.data(), values.data(), values.size(), std::move(owner),
+                                      rows, cols);
            })
       .def("__init__",
            [](LinearWeights* self, const In<float, 2>& dense) {

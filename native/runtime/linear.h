@@ -14,13 +14,12 @@
 
 namespace skinny {
 
-constexpr size_t value_slack = 16;  // floats a kernel may read past the last value
-
 struct MaskRows {
   const uint64_t* mask;   // rows * words
-  const float* values;    // and value_slack floats more
-  const uint64_t* first;  // index of each row's first value
+  const float* values;
+  const uint64_t* first;  // index of each row's first value; and the end of the last
   size_t words;
+  size_t rows;
 };
 
 struct StepRows {

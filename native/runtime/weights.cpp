@@ -105,15 +105,15 @@ size_t ConvWeights::bytes() const {
   return total;
 }
 
-LinearWeights::LinearWeights(const uint8_t* mask, const float* values, size_t count, size_t rows,
-                             size_t cols)
+LinearWeights::LinearWeights(const uint8_t* mask, const float* values, size_t count,
+                             std::shared_ptr<const void> owner, size_t rows, size_t cols)
     : rows_(rows), cols_(cols) {
   if (count * 8 < rows * cols && count) {
     make_steps(mask, values, count);
     return;
   }
-  values_.resize(count + value_slack);
-  std::memcpy(values_.data(), values, count * sizeof(float));
+  mask_values_ = values;
+  owner_ = std::move(owner);
   size_t words = (cols + 63) / 64;
   mask_.assign(rows * words, 0);
   first_.resize(rows + 1);
@@ -185,7 +185,7 @@ void LinearWeights::run(size_t begin, size_t end, const float* x, size_t n, cons
       kernels.dense_many(values_.data(), cols_, begin, end, x, n, bias, y);
     return;
   }
-  MaskRows weights{mask_.data(), values_.data(), first_.data(), readable_columns() / 64};
+  MaskRows weights{mask_.data(), mask_values_, first_.data(), readable_columns() / 64, rows_};
   if (n == 1)
     kernels.mask_one(weights, begin, end, x, bias, y);
   else
@@ -193,8 +193,9 @@ void LinearWeights::run(size_t begin, size_t end, const float* x, size_t n, cons
 }
 
 size_t LinearWeights::bytes() const {
+  size_t values = mask_values_ ? first_.back() : values_.size();
   return (mask_.size() + first_.size()) * sizeof(uint64_t) + steps_.size() +
-         values_.size() * sizeof(float);
+         values * sizeof(float);
 }
 
 }  // namespace skinny

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "linear.h"
@@ -62,8 +63,10 @@ class ConvWeights {
 // A fully connected layer's weights: dense, or values with a bitmask or with steps (linear.h).
 class LinearWeights {
  public:
-  // mask: flat bits over [rows][cols], low bit first; values: one for each.
-  LinearWeights(const uint8_t* mask, const float* values, size_t count, size_t rows, size_t cols);
+  // mask: flat bits over [rows][cols], low bit first; values: one for each, kept alive by `owner`
+  // and used where they are.
+  LinearWeights(const uint8_t* mask, const float* values, size_t count,
+                std::shared_ptr<const void> owner, size_t rows, size_t cols);
   LinearWeights(const float* dense, size_t rows, size_t cols);
 
   // y[begin..end) of n interleaved images; x has readable_columns() * n readable floats.
@@ -82,7 +85,9 @@ class LinearWeights {
 
   std::vector<uint64_t> mask_, first_;
   std::vector<uint8_t> steps_;
-  std::vector<float> values_;
+  std::vector<float> values_;          // of steps, or all
+  const float* mask_values_ = nullptr;  // of the mask
+  std::shared_ptr<const void> owner_;
 };
 
 }  // namespace skinny

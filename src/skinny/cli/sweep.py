@@ -15,7 +15,7 @@ from skinny.experiments.grid import grid, parse_axis
 from skinny.experiments.job import Executor
 from skinny.experiments.processes import Processes
 from skinny.experiments.sweep import Serial, sweep
-from skinny.training import recipes
+from skinny.training import Config, recipes
 
 
 @dataclass(frozen=True)
@@ -77,13 +77,13 @@ def main(argv: list[str]) -> int:
         argv,
         f"skinny sweep {name or '[RECIPE]'}",
         default=Sweep(Workers()),
-        epilogue=f"Recipes (else demo): {', '.join(recipes.names())}.",
+        epilogue=f"Recipes: {', '.join(recipes.names())}.",
         first_words=() if name else recipes.names(),
     )
-    return run(name or "demo", arguments)
+    return run(Config() if name is None else recipes.recipe(name), arguments)
 
 
-def run(name: str, arguments: Sweep) -> int:
+def run(base: Config, arguments: Sweep) -> int:
     axes = {}
     for text in arguments.set_:
         field, values = parse_axis(text)
@@ -91,7 +91,7 @@ def run(name: str, arguments: Sweep) -> int:
             instead = "use --seeds" if field == "seed" else "it is given twice"
             raise SkinnyError(f"--set {text}: {instead}")
         axes[field] = values
-    configs = grid(recipes.recipe(name), axes, arguments.seeds)
+    configs = grid(base, axes, arguments.seeds)
     workers = arguments.workers
     if arguments.plan:
         for config in configs:

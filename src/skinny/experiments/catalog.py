@@ -177,7 +177,7 @@ def baseline(data: str, scale: Scale) -> Experiment:
         "What else gives a network of a tenth of the weights, and how good is it?",
         (
             Panel(
-                "90 % removed, equal epochs, data and settings",
+                "at 90 % sparsity",
                 arms,
                 note="DSD ends dense and so keeps all weights. The greedy search comes on top of "
                 "its equal share of epochs: it needs a dense network trained first, and looks at "

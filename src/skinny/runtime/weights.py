@@ -45,8 +45,7 @@ class Weights:
 
     def kept(self, name: str) -> int:
         """How many weights are not zero, as far as the file tells without reading them."""
-        part = self._file.stored_parts(name)["values"]
-        return math.prod(part.shape)
+        return self._file.kept(name)
 
     def kernel(self, name: str, rows: int) -> Kernel:
         """Sparse or dense: as told, else by density. rows: output channels of a group."""
@@ -66,6 +65,8 @@ class Weights:
         rows, columns = self.shape(name)
         parts = self._file.parts(name)
         values = parts.values if parts.dtype == "F32" else to_float32(parts.values, parts.dtype)
+        if not values.flags.writeable:  # a view of the file; what is kept must not depend on it
+            values = values.copy()
         if parts.mask is None:
             whole = values.reshape(rows, columns)
             if dense:
