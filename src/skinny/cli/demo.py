@@ -159,7 +159,9 @@ def _draw(done: dict[float, list[RunFolder]], path: Path) -> None:
     left.set_xlim(-0.5, len(done) - 0.5)
     left.set_ylabel("test accuracy, %")
     left.set_title("each seed, and their mean", loc="left", fontsize="medium")
-    figures.shade_sparse_spans(right, done[SPARSITIES[-1]][0].metrics())
+    sparsest = done[SPARSITIES[-1]][0]
+    epochs = sparsest.metrics()
+    figures.shade(right, figures.spans_in_epochs(sparsest.config(), epochs), len(epochs))
     for sparsity, folders in done.items():
         metrics = folders[0].metrics()
         right.plot(

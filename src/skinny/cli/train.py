@@ -14,6 +14,7 @@ from skinny.cli.command_line import parse, take_name
 from skinny.errors import SkinnyError
 from skinny.training import Config, RunFolder, figures, recipes, train
 from skinny.training import config as configs
+from skinny.training.session import load_data
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,10 @@ class Train:
     """No progress and no summary, only errors."""
     json: bool = False
     """One JSON object per epoch and one for the outcome, for scripts."""
+
+    @property
+    def data(self) -> str | None:
+        return None if self.data_dir is None else str(self.data_dir)
 
 
 def main(argv: list[str]) -> int:
@@ -77,10 +82,11 @@ def run(arguments: Train) -> int:
         torch.set_num_threads(arguments.threads)
     if arguments.plan:
         print(configs.to_json(config))
-        if config.unit == "epoch":
-            print(configs.timeline(config, steps_per_epoch=1))
-        else:
-            print("the timeline counts steps: how many there are is known when the data is loaded")
+        steps = 1
+        if config.unit == "step":  # how many there are is known when the data is
+            images = len(load_data(config, arguments.data).train)
+            steps = -(-images // config.batch_size)
+        print(configs.timeline(config, steps))
         return 0
     wanted = [config]
     if arguments.baseline and config.method != "dense":
@@ -100,7 +106,7 @@ def _run_one(config: Config, arguments: Train) -> RunFolder:
         folder,
         observer=observer,
         device=arguments.device,
-        data_dir=None if arguments.data_dir is None else str(arguments.data_dir),
+        data_dir=arguments.data,
     )
     try:
         figures.draw(folder)

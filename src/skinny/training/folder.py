@@ -14,10 +14,9 @@ from skinny.training import config as configs
 from skinny.training.config import Config
 
 # What every reader of a record may rely on; records without it are damaged.
-_METRICS = {"epoch", "phase", "sparsity", "train_loss", "train_accuracy", "test_accuracy"} | {
-    "test_loss",
-    "thresholdings",
-    "seconds",
+_METRICS = {
+    *("epoch", "steps", "phase", "sparsity", "thresholdings", "seconds"),
+    *("train_loss", "train_accuracy", "test_loss", "test_accuracy"),
 }
 _RESULT = {"test_accuracy", "weights", "bytes", "test_images", "test_errors", "classes"}
 

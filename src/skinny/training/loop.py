@@ -243,6 +243,7 @@ def _record(
     assert span is not None
     return {
         "epoch": position.epoch,
+        "steps": position.step,
         "phase": span.phase,
         "sparsity": parts.iht.sparsity,
         "layers": parts.iht.layer_sparsity(),

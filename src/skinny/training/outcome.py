@@ -29,6 +29,9 @@ def conclude(
         }
         for name, weight in parts.iht.weights.items()
     }
+    if masks is not None and folder.histograms() is None:  # the timeline counts steps
+        layers = histograms(parts.iht.weights, masks)
+        folder.write_histograms({"epoch": parts.config.epochs, "layers": layers})
     parameters = list(parts.model.parameters())
     pack_trained(
         parts.model,
