@@ -2,15 +2,17 @@
 # make test   set up, then lint, type-check and run the tests
 # make lint   the linters and the type checker alone
 # make native build the C++ extension in place (src/skinny), for work on native/
-# make bench  the benchmarks (slow; want a quiet machine)
+# make bench  the benchmarks, with the engines they compare us to (slow; want a quiet machine)
+# make sanitize  the kernels' tests under AddressSanitizer and UBSan, with every instruction set
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SETUP := $(VENV)/.set-up
+DEEPSPARSE := .venv-deepsparse/.set-up
 NATIVE := CMakeLists.txt $(shell find native -type f)
 
-.PHONY: demo test lint native bench clean
+.PHONY: demo test lint native bench sanitize clean
 .DELETE_ON_ERROR:
 
 demo: $(SETUP)
@@ -24,8 +26,40 @@ lint: $(SETUP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(SETUP)
+bench: $(VENV)/.peers $(DEEPSPARSE)
 	$(BIN)/python -m benchmarks
+
+$(VENV)/.peers: $(SETUP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[train,dev,bench]'
+	touch $@
+
+# Where DeepSparse cannot be installed the benchmarks say so and go on.
+$(DEEPSPARSE): benchmarks/requirements-deepsparse.txt
+	$(PYTHON) -m venv $(@D)
+	-$(@D)/bin/python -m pip install --quiet --requirement $<
+	touch $@
+
+# A build of its own, and an environment without torch, whose own findings are not ours to fix.
+SANITIZE := build/sanitize
+SANITIZED = PYTHONPATH=$(SANITIZE)/tree ASAN_OPTIONS=detect_leaks=0 \
+    LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
+    $(SANITIZE)/venv/bin/python
+sanitize:
+	$(PYTHON) -m venv $(SANITIZE)/venv
+	$(SANITIZE)/venv/bin/python -m pip install --quiet --constraint constraints.txt \
+	    numpy safetensors pytest hypothesis nanobind cmake
+	PATH="$(CURDIR)/$(SANITIZE)/venv/bin:$$PATH" cmake -S . -B $(SANITIZE)/native \
+	    -DSKINNY_SANITIZE=ON -DPython_EXECUTABLE="$(CURDIR)/$(SANITIZE)/venv/bin/python"
+	$(SANITIZE)/venv/bin/cmake --build $(SANITIZE)/native --parallel
+	rm -rf $(SANITIZE)/tree && mkdir -p $(SANITIZE)/tree
+	cp -R src/skinny $(SANITIZE)/tree/ && rm -f $(SANITIZE)/tree/skinny/_native*.so
+	$(SANITIZE)/venv/bin/cmake --install $(SANITIZE)/native --prefix $(SANITIZE)/tree
+	best=$$($(SANITIZED) -c 'from skinny import native; print(native.extension().isa())') && \
+	for isa in baseline avx2 avx512; do \
+	    echo "== $$isa" && SKINNY_ISA=$$isa $(SANITIZED) -m pytest -q -p no:cacheprovider \
+	        --confcutdir=tests/runtime tests/runtime/test_kernels.py || exit 1; \
+	    test $$isa != $$best || break; \
+	done
 
 # For quick rebuilds: wants cmake and nanobind where PYTHON and PATH find them.
 native:
@@ -39,4 +73,4 @@ $(SETUP): pyproject.toml constraints.txt $(NATIVE)
 	touch $@
 
 clean:
-	rm -rf $(VENV) build runs .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-deepsparse build runs .mypy_cache .ruff_cache .pytest_cache .hypothesis

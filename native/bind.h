@@ -7,5 +7,7 @@ namespace skinny {
 
 void bind_bitmask(nanobind::module_& m);
 void bind_entropy(nanobind::module_& m);
+void bind_symbols(nanobind::module_& m);
+void bind_runtime(nanobind::module_& m);
 
 }  // namespace skinny

@@ -10,21 +10,11 @@
 #include <vector>
 
 #include "bind.h"
-#include "threads.h"
 
 namespace nb = nanobind;
 
 namespace skinny::entropy {
 namespace {
-
-template <class T>
-using Array = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
-
-void require(bool holds, const char* otherwise) {
-  if (!holds) throw std::invalid_argument(otherwise);
-}
-
-size_t block_count(size_t bytes) { return (bytes + block_bytes - 1) / block_bytes; }
 
 // Bytes ordered by their ones, then by value: byte[first[k] + rank]; and the rank of each byte.
 struct Ranks {
@@ -62,17 +52,6 @@ std::vector<Table> tables(const Array<const uint32_t>& frequencies) {
   return all;
 }
 
-// Runs job(block) for every block on `threads` threads, `together` neighbours at a time.
-template <class Job>
-void for_blocks(size_t blocks, size_t together, size_t threads, Job job) {
-  size_t groups = (blocks + together - 1) / together;
-  std::atomic<size_t> next{0};
-  in_parallel(std::clamp<size_t>(groups, 1, std::max<size_t>(threads, 1)), [&](size_t) {
-    for (size_t group; (group = next++) < groups;)
-      job(group * together, std::min(blocks, (group + 1) * together));
-  });
-}
-
 // How often a byte with k ones follows in each class: counts[9][9].
 void histogram(Array<const uint8_t> mask, Array<uint64_t> out, size_t threads) {
   require(out.size() == max_classes * counts, "out must be [9][9]");
@@ -80,8 +59,8 @@ void histogram(Array<const uint8_t> mask, Array<uint64_t> out, size_t threads) {
   std::array<std::atomic<uint64_t>, max_classes * counts> total{};
   for_blocks(block_count(mask.size()), 1, threads, [&](size_t block, size_t) {
     std::array<uint64_t, max_classes * counts> own{};
-    const uint8_t* byte = mask.data() + block * block_bytes;
-    const uint8_t* end = std::min(byte + block_bytes, mask.data() + mask.size());
+    const uint8_t* byte = mask.data() + block * block_size;
+    const uint8_t* end = std::min(byte + block_size, mask.data() + mask.size());
     for (Recent recent; byte < end; ++byte) {
       uint32_t k = ranks.ones[*byte];
       ++own[recent.of(max_classes) * counts + k];
@@ -131,8 +110,8 @@ nb::bytes encode(Array<const uint8_t> mask, Array<const uint32_t> frequencies,
     nb::gil_scoped_release release;
     std::atomic<bool> impossible{false};
     for_blocks(blocks, 1, threads, [&](size_t block, size_t) {
-      const uint8_t* bytes = mask.data() + block * block_bytes;
-      size_t count = std::min(block_bytes, mask.size() - block * block_bytes);
+      const uint8_t* bytes = mask.data() + block * block_size;
+      size_t count = std::min(block_size, mask.size() - block * block_size);
       Recent recent;
       for (size_t i = 0; i < count; ++i) {
         if (model[recent.of(model.size())].frequency[ranks.ones[bytes[i]]] == 0) {
@@ -224,10 +203,10 @@ bool decode(Array<const uint32_t> words, Array<const uint64_t> states,
   std::atomic<bool> clean{true};
   for_blocks(blocks, together, threads, [&](size_t begin, size_t end) {
     std::array<Lane, together> lanes;
-    size_t used = end - begin, common = block_bytes;
+    size_t used = end - begin, common = block_size;
     for (size_t i = 0; i < used; ++i) {
-      size_t b = begin + i, bytes = std::min(block_bytes, mask.size() - b * block_bytes);
-      uint8_t* out = mask.data() + b * block_bytes;
+      size_t b = begin + i, bytes = std::min(block_size, mask.size() - b * block_size);
+      uint8_t* out = mask.data() + b * block_size;
       lanes[i] = {states.data()[b], words.data() + first[b], words.data() + first[b + 1],
                   out,              out + bytes,             {}};
       common = std::min(common, bytes);

@@ -9,11 +9,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "blocks.h"
+
 namespace skinny::entropy {
 
-constexpr size_t block_bytes = size_t(1) << 14;
-constexpr unsigned slot_bits = 14;
-constexpr uint32_t slots = 1u << slot_bits;
 constexpr size_t counts = 9;       // a byte has 0 to 8 ones
 constexpr size_t max_classes = 9;  // by how many ones the bytes before it had
 // States live in [low, low << 32). The factor 280 = lcm(C(8, k)) makes coding a rank exact.

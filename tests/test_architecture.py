@@ -20,6 +20,7 @@ ALLOWED = {
     "skinny.data": {"data"},
     "skinny.packing": {"packing"},
     "skinny.export.model": {"export", "packing"},
+    "skinny.export.onnx": {"export", "packing"},
     "skinny.training": {"training", "iht", "models", "data", "export", "packing"},
     "skinny.experiments.report": {
         *("experiments", "training", "iht", "models", "data", "export", "packing")
@@ -29,6 +30,7 @@ HELPERS = {"errors", "files", "native", "_native"}
 WITHOUT_TORCH = (
     "skinny",
     "skinny.packing",
+    "skinny.export.onnx",
     "skinny.cli.main",
     "skinny.cli.data",
     "skinny.cli.pack",

@@ -16,6 +16,7 @@ _HOME = {
     "ght": "skinny.iht.ght:ght",
     "data": "skinny.data",
     "models": "skinny.models",
+    "load": "skinny.runtime:load",
     "pack": "skinny.export:pack",
     "size": "skinny.packing:size",
     "training": "skinny.training",

@@ -121,6 +121,9 @@ def test_a_users_model_is_trained(tmp_path, capsys, monkeypatch):
     ]  # fmt: skip
     assert main(command) == 0
     assert "640" in capsys.readouterr().out
+    command[2:4] = ["--model=mine:tiny"]
+    assert main(command) == 0
+    assert "finished already" in capsys.readouterr().out
 
 
 def test_demo_compares_over_three_seeds(tmp_path, capsys):

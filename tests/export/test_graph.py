@@ -168,6 +168,11 @@ def test_an_example_that_is_none_is_told(example):
         take_graph(nn.Linear(3, 3), (example,))
 
 
+def test_the_example_may_be_of_another_type_than_the_model():
+    graph = take_graph(nn.Linear(3, 3).half(), torch.zeros(1, 3))
+    assert [node["op"] for node in graph["nodes"]] == ["linear"]
+
+
 def test_values_that_no_output_needs_are_left_out():
     class Wasteful(nn.Module):
         def forward(self, x):

@@ -16,6 +16,6 @@ def engine(request, monkeypatch):
         if native.extension() is None:
             pytest.skip("the native extension was not built (no C++ compiler)")
         return request.param
-    for module in ("bitmask", "entropy"):
+    for module in ("bitmask", "entropy", "symbols"):
         monkeypatch.setattr(f"skinny.packing.{module}.extension", lambda: None)
     return request.param

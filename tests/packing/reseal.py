@@ -51,6 +51,6 @@ def _seal_tensors(fields, book, parts):
     tensors = book.get("tensors") if isinstance(book, dict) else None
     for name, record in tensors.items() if isinstance(tensors, dict) else ():
         if isinstance(record, dict) and "check" in record:
-            roles = ("values", "mask", "coded", "negative", "scales")
+            roles = ("values", "symbols", "rest", "mask", "coded", "negative", "scales")
             own = [parts[key] for role in roles if (key := f"{name}:{role}") in parts]
             record["check"] = digest(*map(bytes, own or [parts.get(name, b"")]))

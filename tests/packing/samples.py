@@ -53,6 +53,8 @@ def tensors():
     conv[rng.random(conv.shape) >= 0.1] = 0
     fc = rng.standard_normal((3, 24)).astype(np.float32)
     half = rng.standard_normal((16, 60)).astype(np.float16) * (rng.random((16, 60)) < 0.6)
+    coded = rng.standard_normal((30, 60)).astype(np.float32)
+    coded[rng.random(coded.shape) >= 0.3] = 0
     multiplied = rng.standard_normal((40, 50)).astype(np.float32)
     multiplied *= rng.random((40, 50)) < 0.1  # leaves negative zeros
     nasty = np.zeros(400, np.float32)
@@ -73,6 +75,7 @@ def tensors():
         "flags": rng.random(2000) < 0.02,
         "nasty": nasty,
         "multiplied": multiplied,
+        "coded": coded,
         "nothing": np.zeros((0, 4), np.float32),
         "again": Tied("conv.weight"),
     }

@@ -23,12 +23,14 @@ def test_exact_files_of_format_1_read_as_they_always_did(engine, expected):
             assert (back.dtype, back.shape) == (expected[name].dtype, expected[name].shape)
             assert back.tobytes() == expected[name].tobytes(), name
         assert {file.entry(name).form for name in file.names} == {"dense", "bitmask", "entropy"}
+        assert {file.entry(name).kept is None for name in file.names} == {True, False}
+        assert {file.entry(name).negative_zeros > 0 for name in file.names} == {True, False}
         assert file.graph == samples.GRAPH
         assert file.labels == samples.LABELS
         assert file.config_hash == "1a2b3c4d"
 
 
-ROUNDED = {"conv.weight", "again", "fc.weight", "double", "multiplied"}
+ROUNDED = {"conv.weight", "again", "fc.weight", "double", "multiplied", "coded"}
 
 
 @pytest.mark.parametrize("values", ["fp16", "bf16", "int8"])

@@ -156,6 +156,10 @@ BAD = {
         "impossible size",
     ),
     "an infinite slope": (graph(node("leaky_relu", slope=float("inf"))), "impossible slope"),
+    "a slope too large to compute with": (
+        graph(node("leaky_relu", slope=10**400)),
+        "impossible slope",
+    ),
     "an absurd axis": (graph(node("softmax", axis=99)), "impossible axis"),
     "two free sides": (graph(node("reshape", shape=[None, -1, -1])), "impossible shape"),
     "a side of 0": (graph(node("reshape", shape=[None, 0])), "impossible shape"),

@@ -1,3 +1,4 @@
+import json
 import os
 import tracemalloc
 from pathlib import Path
@@ -71,6 +72,21 @@ def test_dense_safetensors_pack_and_unpack_to_the_same_tensors(tmp_path, rng):
         assert loaded[name].tobytes() == array.tobytes()
     with safe_open(back, "np") as file:
         assert file.metadata() == {"format": "pt"}
+
+
+def test_unaligned_parts_read_as_well(tmp_path):
+    path = tmp_path / "odd.safetensors"
+    header = json.dumps(
+        {
+            "a": {"dtype": "U8", "shape": [3], "data_offsets": [0, 3]},
+            "b": {"dtype": "F64", "shape": [2], "data_offsets": [3, 19]},
+        }
+    ).encode()
+    data = bytes(3) + np.array([1.5, -2.0]).tobytes()
+    path.write_bytes(len(header).to_bytes(8, "little") + header + data)
+    packing.write(tmp_path / "even.skinny", packing.read_safetensors(path))
+    with packing.open(tmp_path / "even.skinny") as file:
+        assert file.read("b").tolist() == [1.5, -2.0]
 
 
 def test_unpacking_gives_every_type_and_tied_names(tmp_path):

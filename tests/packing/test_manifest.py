@@ -68,8 +68,15 @@ BAD = {
     "negative zeros of integers": (
         change("s", dtype="I32", negative_zeros=1),
         ManifestError,
-        "cannot hold negative zeros",
+        "impossible negative_zeros",
     ),
+    "coded values of integers": (
+        change("s", dtype="I32", kept=3),
+        ManifestError,
+        "impossible kept",
+    ),
+    "coded values of a dense tensor": (change("w", kept=6), ManifestError, "impossible kept"),
+    "a number of values that is none": (change("s", kept=-1), ManifestError, "impossible kept"),
     "a checksum that is no text": (change("w", check=5), ManifestError, "impossible check"),
     "a missing part": (change("x", **TENSORS["w"]), ManifestError, "'x' of type F32 is missing"),
     "a part of another type": (change("w", dtype="F64"), ManifestError, "'w' of type F64"),

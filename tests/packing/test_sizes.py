@@ -28,14 +28,14 @@ def test_the_report_adds_up(path):
 
 
 def test_a_tensors_numbers_are_what_they_say(path, rng):
-    weight = np.where(rng.random((200, 100)) < 0.1, 1 + rng.random((200, 100)), 0)
+    weight = np.where(rng.random((200, 100)) < 0.1, rng.standard_normal((200, 100)), 0)
     weight = weight.astype(np.float32)
     packing.write(path, {"w": weight})
     (row,) = packing.size(path).tensors
     kept = np.count_nonzero(weight)
     assert (row.weights, row.kept, row.dense) == (20_000, kept, 80_000)
     assert row.bound == math.ceil(mask_bound(20_000, kept) / 8) + 4 * kept
-    assert row.bound <= row.packed < 1.01 * row.bound
+    assert 0.8 * row.bound < row.packed < row.bound  # the values are coded as well
     assert row.xz == len(lzma.compress(weight.tobytes()))
     assert row.gzip == len(gzip.compress(weight.tobytes(), 6))
     assert row.packed < row.xz < row.gzip

@@ -17,6 +17,8 @@ _COMMANDS = {
     "eval": "test a trained network again",
     "pack": "pack a trained network into one small file",
     "unpack": "get the weights back out of a packed file",
+    "predict": "label pictures with a packed network",
+    "bench": "time a packed network against other engines",
     "size": "see what is stored in a packed file, layer by layer",
     "sweep": "train every combination of some settings, for several seeds",
     "reproduce": "the paper's tables and figures, and the baselines",

@@ -1,6 +1,5 @@
 """`skinny train`: a training run from a recipe and the flags that change it."""
 
-import dataclasses
 import json
 import sys
 from dataclasses import dataclass
@@ -46,8 +45,8 @@ class Train:
 
 def main(argv: list[str]) -> int:
     config = recipes.recipe(argv.pop(0)) if argv and not argv[0].startswith("-") else Config()
-    if "--model" in argv:  # what the recipe says of its own model is not meant for another
-        config = dataclasses.replace(config, width=None, batch_norm=None, dropout=None, init=None)
+    if _names_another_model(argv, config):  # then the recipe's options of its own do not apply
+        config = configs.without_model_options(config)
     described = "\n".join(f"  {recipe}: {recipes.describe(recipe)}" for recipe in recipes.names())
     arguments = tyro.cli(
         Train,
@@ -58,6 +57,14 @@ def main(argv: list[str]) -> int:
         config=(tyro.conf.FlagCreatePairsOff,),
     )
     return run(arguments)
+
+
+def _names_another_model(argv: list[str], recipe: Config) -> bool:
+    for flag, following in zip(argv, [*argv[1:], ""], strict=True):
+        name, equals, value = flag.partition("=")
+        if name == "--model":
+            return (value if equals else following) != recipe.model
+    return False
 
 
 def run(arguments: Train) -> int:
@@ -75,7 +82,7 @@ def run(arguments: Train) -> int:
         return 0
     wanted = [config]
     if arguments.baseline and config.method != "dense":
-        wanted.insert(0, dataclasses.replace(config, method="dense"))
+        wanted.insert(0, configs.dense_baseline(config))
     folders = [_run_one(one, arguments) for one in wanted]
     if not arguments.quiet and not arguments.json:
         summary.show(folders, Console())
@@ -92,7 +99,10 @@ def _run_one(config: Config, arguments: Train) -> RunFolder:
         device=arguments.device,
         data_dir=None if arguments.data_dir is None else str(arguments.data_dir),
     )
-    figures.draw(folder)
+    try:
+        figures.draw(folder)
+    except SkinnyError as error:  # the run itself is whole
+        print(f"skinny: no figures: {error}", file=sys.stderr)
     if arguments.json:
         print(json.dumps({"run": str(folder.path), "result": result}), file=sys.stdout, flush=True)
     return folder

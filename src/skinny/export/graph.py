@@ -22,8 +22,8 @@ class UnsupportedOperationError(SkinnyError):
 def take_graph(model: nn.Module, example: Tensor | Sequence[Tensor]) -> dict[str, Any]:
     """The model's graph in eval mode, its first dimension free.
 
-    example: the input, or a tuple of inputs; only their shapes and types matter. The model is left
-    as it was. Raises `UnsupportedOperationError` naming the operation and the module that uses it.
+    example: the input, or a tuple of inputs; only their shapes matter. The model is left as it was.
+    Raises `UnsupportedOperationError` naming the operation and the module that uses it.
     """
     program = _export(model, _examples(model, example))
     signature = program.graph_signature
@@ -41,9 +41,12 @@ def _examples(model: nn.Module, example: Tensor | Sequence[Tensor]) -> tuple[Ten
                 f"got {type(value).__name__}"
                 + (f" of {value.dtype} {list(value.shape)}" if isinstance(value, Tensor) else "")
             )
-    device = next((p.device for p in model.parameters()), torch.device("cpu"))
+    weight = next((p for p in model.parameters() if p.is_floating_point()), torch.zeros(0))
     # torch.export takes a batch of one for a constant
-    return tuple(value[:1].expand(2, *value.shape[1:]).to(device) for value in inputs)
+    return tuple(
+        torch.zeros(2, *value.shape[1:], device=weight.device, dtype=weight.dtype)
+        for value in inputs
+    )
 
 
 def _export(model: nn.Module, inputs: tuple[Tensor, ...]) -> Any:

@@ -6,18 +6,19 @@
 | `bitmask` | the non-zero values, one bit per entry             |
 | `entropy` | the non-zero values, the same bits entropy-coded   |
 
+Where it makes them smaller, the values of the latter two are coded as well (see symbols.py).
 A weight pruned by `weight * mask` is often -0.0. Where there are many, they are not values: a part
 more says where they are. Lossy values forget the signs of zeros; int8 adds a part for the scales.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skinny.packing import bitmask, entropy, values
+from skinny.packing import bitmask, entropy, symbols, values
 from skinny.packing.bitmask import Mask
 from skinny.packing.dtypes import CARRIER, FLOATS
 from skinny.packing.errors import MaskError
@@ -39,15 +40,20 @@ class Entry:
     values: Values = "exact"
     error: float = 0.0  # largest |stored - original|
     negative_zeros: int = 0  # how many the part `negative` marks
+    kept: int | None = None  # how many values are coded; None if they are stored as they are
 
     @property
     def count(self) -> int:
         return math.prod(self.shape)
 
+    @property
+    def stored(self) -> str:
+        """The type of the values as they are stored."""
+        return self.dtype if self.values == "exact" else STORED[self.values]
+
     def parts(self) -> dict[str, str]:
         """The parts by role, in the order the checksum takes them: role -> dtype."""
-        stored = self.dtype if self.values == "exact" else STORED[self.values]
-        parts = {"values": stored}
+        parts = {"values": self.stored} if self.kept is None else {"symbols": "U8", "rest": "U8"}
         if self.form != "dense":
             parts["mask" if self.form == "bitmask" else "coded"] = "U8"
         if self.negative_zeros:
@@ -102,7 +108,22 @@ def encode(
         counts = values.per_channel(None if best.form == "dense" else mask, shape)
         parts["values"], scales, error = values.encode(stored, dtype, kind, counts, name)
         parts |= {} if scales is None else {"scales": scales}
-    return Entry(dtype, shape, best.form, kind, error, marks), parts
+    entry = Entry(dtype, shape, best.form, kind, error, marks)
+    if best.form == "dense" or dtype not in FLOATS:
+        return entry, parts
+    return _code_values(entry, parts)
+
+
+def _code_values(
+    entry: Entry, parts: dict[str, NDArray[Any]]
+) -> tuple[Entry, dict[str, NDArray[Any]]]:
+    """The entry with its values coded, if that is smaller."""
+    own, rest = symbols.split(parts["values"])
+    coded = symbols.encode(own)
+    if coded.size + _PART >= own.size:
+        return entry, parts
+    others = {role: part for role, part in parts.items() if role != "values"}
+    return replace(entry, kept=own.size), {"symbols": coded, "rest": rest, **others}
 
 
 class _Choice(NamedTuple):
@@ -123,7 +144,11 @@ def _smallest(mask: Mask, ones: int, count: int, width: int) -> _Choice:
 
 def check(name: str, entry: Entry, sizes: dict[str, int]) -> None:
     """Raises `MaskError` unless parts of these lengths can make the tensor; reads nothing."""
-    stored = sizes["values"]
+    stored = sizes["values"] if entry.kept is None else entry.kept
+    if entry.kept is not None:
+        width = CARRIER[entry.stored].itemsize
+        if sizes["rest"] != stored * (width - 1) or sizes["symbols"] < entropy.shortest(stored):
+            raise MaskError(f"{name} has parts that cannot code {stored} values")
     if entry.form == "dense" and stored != entry.count:
         raise MaskError(f"{name} has {stored} values for {entry.count} entries")
     if stored > entry.count:
@@ -132,6 +157,8 @@ def check(name: str, entry: Entry, sizes: dict[str, int]) -> None:
         raise MaskError(f"{name} has a mask of {sizes['mask']} bytes for {entry.count} entries")
     if entry.form == "entropy" and sizes["coded"] < entropy.shortest(entry.count):
         raise MaskError(f"{name}: {sizes['coded']} bytes cannot code {entry.count} mask bits")
+    if stored + entry.negative_zeros > entry.count:
+        raise MaskError(f"{name} has {entry.negative_zeros} negative zeros too many")
     if entry.negative_zeros and sizes["negative"] < entropy.shortest(entry.count):
         raise MaskError(f"{name}: {sizes['negative']} bytes cannot code {entry.count} mask bits")
     if "scales" in sizes and sizes["scales"] != entry.shape[0]:
@@ -141,7 +168,11 @@ def check(name: str, entry: Entry, sizes: dict[str, int]) -> None:
 def decode(entry: Entry, parts: dict[str, NDArray[Any]]) -> Parts:
     """The tensor's mask and values; `check` has passed. Raises a `FormatError` for bad contents."""
     mask = parts.get("mask")
-    stored = parts["values"]
+    if entry.kept is None:
+        stored = parts["values"]
+    else:
+        own = symbols.decode(parts["symbols"], entry.kept)
+        stored = symbols.join(own, parts["rest"], CARRIER[entry.stored])
     if entry.dtype == "BOOL" and stored.view(np.uint8).max(initial=0) > 1:
         raise MaskError("a tensor of truth values holds a byte that is neither 0 nor 1")
     if "coded" in parts:

@@ -7,11 +7,11 @@ Each node has "op", "inputs", "output" and the attributes of its operation, all 
 operation means is docs/format.md's business; activation shapes are the runtime's.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from skinny.packing.errors import GraphError
+from skinny.packing.header import is_number
 
 LARGEST_SIDE = 1 << 16  # of an input
 LARGEST_STEP = 1 << 12  # kernels, strides, paddings, dilations, pooled sizes
@@ -35,10 +35,6 @@ def _whole(low: int, high: int = LARGEST_STEP) -> Callable[[Any], bool]:
 def _pair(low: int) -> Callable[[Any], bool]:
     each = _whole(low)
     return lambda value: isinstance(value, list) and len(value) == 2 and all(map(each, value))
-
-
-def _number(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
 
 
 def _truth(value: Any) -> bool:
@@ -74,19 +70,19 @@ OPERATIONS: dict[str, dict[str, Rule]] = {
         "bias": Tensor(1, optional=True),
         "mean": Tensor(1),
         "var": Tensor(1),
-        "eps": lambda value: _number(value) and value >= 0,
+        "eps": lambda value: is_number(value) and value >= 0,
     },
     "relu": {},
     "relu6": {},
-    "leaky_relu": {"slope": _number},
-    "elu": {"alpha": _number},
+    "leaky_relu": {"slope": is_number},
+    "elu": {"alpha": is_number},
     "sigmoid": {},
     "tanh": {},
     "silu": {},
     "gelu": {"approximate": lambda value: value in ("none", "tanh")},
     "hardswish": {},
     "hardsigmoid": {},
-    "hardtanh": {"min": _number, "max": _number},
+    "hardtanh": {"min": is_number, "max": is_number},
     "max_pool": {**_pool, "dilation": _pair(1), "ceil": _truth},
     "avg_pool": {
         **_pool,
@@ -95,7 +91,7 @@ OPERATIONS: dict[str, dict[str, Rule]] = {
         "divisor": lambda value: value is None or _whole(1, 1 << 24)(value),
     },
     "adaptive_avg_pool": {"size": _pair(1)},
-    "lrn": {"size": _whole(1), "alpha": _number, "beta": _number, "k": _number},
+    "lrn": {"size": _whole(1), "alpha": is_number, "beta": is_number, "k": is_number},
     "flatten": {"start": _axis, "end": _axis},
     "reshape": {"shape": _new_shape},
     "add": {},

@@ -84,6 +84,13 @@ def is_size(number: object, largest: int = LARGEST_COUNT) -> bool:
     return type(number) is int and 0 <= number <= largest
 
 
+def is_number(value: object) -> bool:
+    """A finite number, and not one too large to compute with; True and False are none."""
+    if type(value) is int:
+        return abs(value) <= LARGEST_COUNT
+    return type(value) is float and math.isfinite(value)
+
+
 def is_shape(shape: object) -> bool:
     """A list of few enough sizes whose product (zeros aside) a 64-bit count can hold."""
     return (

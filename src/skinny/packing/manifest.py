@@ -4,7 +4,6 @@ Stored as the part `skinny:manifest`, zlib-compressed JSON; docs/format.md lists
 """
 
 import json
-import math
 import zlib
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,13 +16,13 @@ from skinny.packing import codec, graph, preprocessing
 from skinny.packing.codec import FORMS, Entry
 from skinny.packing.dtypes import CARRIER, FLOATS
 from skinny.packing.errors import ManifestError
-from skinny.packing.header import is_shape, is_size, parse_json
+from skinny.packing.header import is_number, is_shape, is_size, parse_json
 from skinny.packing.values import VALUES, applicable
 
 PART = "skinny:manifest"
 VERSION = 1
-# No more than this many bytes of JSON for a byte of zlib: ours stay below 30.
-_MOST_EXPANSION = 100
+# No more than this many bytes of JSON for a byte of zlib; real ones have 5 to 20.
+_MOST_EXPANSION = 40
 _SMALL = 1 << 16
 
 
@@ -64,6 +63,8 @@ def dump(manifest: Manifest) -> NDArray[np.uint8]:
             tensors[name] |= {"values": entry.values, "error": entry.error}
         if entry.negative_zeros:
             tensors[name]["negative_zeros"] = entry.negative_zeros
+        if entry.kept is not None:
+            tensors[name]["kept"] = entry.kept
         tensors[name]["check"] = manifest.checks[name]
     fields = {
         "tensors": tensors,
@@ -128,33 +129,33 @@ def _load_records(manifest: Manifest, fields: dict[str, Any]) -> None:
 
 def _entry(name: str, record: object) -> Entry:
     required = {"dtype", "shape", "form", "check"}
-    optional: tuple[set[str], ...] = (set(), {"values", "error"}, {"negative_zeros"})
+    optional = {"values", "error", "negative_zeros", "kept"}
     if (
         not isinstance(record, dict)
-        or not required <= set(record)
-        or set(record) - required not in optional
+        or not required <= set(record) <= required | optional
+        or ("values" in record) != ("error" in record)
     ):
         raise ManifestError(f"the manifest's entry for {name!r} has other fields than it should")
     dtype, shape, form = record["dtype"], record["shape"], record["form"]
     values, error = record.get("values", "exact"), record.get("error", 0.0)
-    negative = record.get("negative_zeros", 0)
+    negative, kept = record.get("negative_zeros", 0), record.get("kept")
     rules = {
         "dtype": isinstance(dtype, str) and dtype in CARRIER,
         "shape": is_shape(shape),
         "form": form in FORMS,
         "values": values in VALUES and (values == "exact") == ("values" not in record),
-        "error": type(error) in (int, float) and math.isfinite(error) and error >= 0,
+        "error": is_number(error) and error >= 0,
         "check": isinstance(record.get("check"), str),
-        "negative_zeros": is_size(negative) and (not negative or form != "dense"),
+        "negative_zeros": is_size(negative)
+        and (not negative or (form != "dense" and values == "exact" and dtype in FLOATS)),
+        "kept": kept is None or (is_size(kept) and form != "dense" and dtype in FLOATS),
     }
     for what, holds in rules.items():
         if not holds:
             raise ManifestError(f"{name!r} has an impossible {what}: {record.get(what)!r:.80}")
     if applicable(values, dtype, tuple(shape)) != values:
         raise ManifestError(f"{name!r} of {dtype} and shape {shape} cannot hold {values} values")
-    if negative and dtype not in FLOATS:
-        raise ManifestError(f"{name!r} of {dtype} cannot hold negative zeros")
-    return Entry(dtype, tuple(shape), form, values, float(error), negative)
+    return Entry(dtype, tuple(shape), form, values, float(error), negative, kept)
 
 
 def _claim_parts(name: str, entry: Entry, left: dict[str, tuple[str, int]]) -> None:

@@ -6,10 +6,10 @@
 [height, width]) cut out; None leaves the image as it is.
 """
 
-import math
 from typing import Any
 
 from skinny.packing.errors import FormatError, ManifestError
+from skinny.packing.header import is_number
 
 DEFAULTS: dict[str, Any] = {
     "input": "uint8",
@@ -35,12 +35,12 @@ def check(record: object, error: type[FormatError] = ManifestError) -> dict[str,
     rules = {
         "input": record["input"] in ("uint8", "float32"),
         "layout": record["layout"] in ("NCHW", "NHWC"),
-        "scale": _finite(record["scale"]),
-        "mean": isinstance(mean, list) and 0 < len(mean) <= 4096 and all(map(_finite, mean)),
+        "scale": is_number(record["scale"]),
+        "mean": isinstance(mean, list) and 0 < len(mean) <= 4096 and all(map(is_number, mean)),
         "std": isinstance(std, list)
         and isinstance(mean, list)
         and len(std) == len(mean)
-        and all(_finite(s) and s > 0 for s in std),
+        and all(is_number(s) and s > 0 for s in std),
         "resize": record["resize"] is None or _side(record["resize"]),
         "crop": record["crop"] is None
         or _side(record["crop"])
@@ -54,10 +54,6 @@ def check(record: object, error: type[FormatError] = ManifestError) -> dict[str,
         if not holds:
             raise error(f"preprocessing has an impossible {field}: {record[field]!r:.80}")
     return record
-
-
-def _finite(number: object) -> bool:
-    return type(number) in (int, float) and math.isfinite(number)  # type: ignore[arg-type]
 
 
 def _side(number: object) -> bool:

@@ -1,7 +1,9 @@
 """Opening a packed file: memory-mapped, lazy, and checked."""
 
+import math
 import mmap
 import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,11 @@ class PackedFile:
         """Let go of the file; it is unmapped when the last array that views it is gone."""
         self._map = mmap.mmap(-1, 1)
 
+    def release(self) -> None:
+        """Give back the memory of what was read so far; what is touched again is read again."""
+        if hasattr(mmap, "MADV_DONTNEED"):
+            self._map.madvise(mmap.MADV_DONTNEED)
+
     @property
     def names(self) -> list[str]:
         """The names of all tensors, in the order of the state_dict, tied names included."""
@@ -79,6 +86,13 @@ class PackedFile:
     def entry(self, name: str) -> Entry:
         """Shape, type, form and error of a tensor, without reading it."""
         return self._manifest.tensors[self._stored(name)]
+
+    def kept(self, name: str) -> int:
+        """How many values of a tensor are stored, without reading them: all, if it is dense."""
+        entry = self.entry(name)
+        if entry.kept is not None:
+            return entry.kept
+        return math.prod(self.stored_parts(name)["values"].shape)
 
     def stored_parts(self, name: str) -> dict[str, Part]:
         """The stored parts of a tensor by role, without reading them."""
@@ -131,6 +145,8 @@ class PackedFile:
 def map_file(path: Path) -> mmap.mmap:
     """The file as read-only memory; nothing is read until it is touched."""
     try:
+        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for ever
+            raise SkinnyError(f"cannot open {path}: it is not a file")
         with open(path, "rb") as file:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except ValueError:
@@ -140,10 +156,11 @@ def map_file(path: Path) -> mmap.mmap:
 
 
 def view(file: mmap.mmap, part: Part) -> NDArray[Any]:
-    """A part's elements, without a copy."""
+    """A part's elements, without a copy, unless a foreign writer left them unaligned."""
     dtype = CARRIER[part.dtype]
     count = (part.end - part.begin) // dtype.itemsize
-    return np.frombuffer(file, dtype, count, part.begin).reshape(part.shape)
+    array = np.frombuffer(file, dtype, count, part.begin).reshape(part.shape)
+    return array if array.flags.aligned else array.copy()
 
 
 def _read_manifest(header: Header, file: mmap.mmap) -> manifest.Manifest:

@@ -25,8 +25,9 @@ class Size:
     """Of one tensor, or of a whole file.
 
     dense, packed, gzip, xz: bytes, the latter two of the dense tensor (None if not asked for).
-    bound: bytes for the kept values plus n*H(density) bits for where they are, which no code for
-    randomly placed values can beat. error: largest |stored - original|.
+    bound: bytes for the kept values as they are plus n*H(density) bits for where they are, which
+    only a code for the values themselves, or for clustered positions, can beat.
+    error: largest |stored - original|.
     """
 
     name: str
@@ -83,7 +84,7 @@ def _measure(file: PackedFile, name: str, compare: bool) -> Size:
     if parts.mask is None:
         signed = entry.dtype in FLOATS
         _, kept = bitmask.find(np.ascontiguousarray(parts.values), signed_zeros=signed)
-    width = CARRIER[stored["values"].dtype].itemsize
+    width = CARRIER[entry.stored].itemsize
     scales = 4 * entry.shape[0] if entry.values == "int8" else 0
     bound = min(math.ceil(mask_bound(entry.count, kept) / 8) + kept * width, entry.count * width)
     gzip = xz = None

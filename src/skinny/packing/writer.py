@@ -80,7 +80,7 @@ def _preprocessing(record: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _add(spool: Spool, book: Manifest, name: str, array: Array, wish: Values) -> None:
-    if name in book.names:
+    if name in book.tensors or name in book.tied:
         raise SkinnyError(f"the tensor {name!r} comes twice")
     book.names.append(name)
     if isinstance(array, Tied):

@@ -1,0 +1,204 @@
+"""NIN and AlexNet, sparse, on our runtime and on ONNX Runtime, OpenVINO, PyTorch and DeepSparse.
+
+    python -m benchmarks.inference [--quick]
+
+Random weights with uniform random masks, the same for everyone, and one network pruned by training
+(the digits network of `skinny demo`'s recipe, if `--trained RUN/model.skinny` gives it). Everyone
+gets the same number of threads; contenders take turns in bursts. DeepSparse 1.8.0 runs in an
+environment of its own, .venv-deepsparse, which `make bench` tries to make.
+"""
+
+import argparse
+import json
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from benchmarks.common import THREADS, describe_machine
+from skinny import models, native
+from skinny.cli.peers import PEERS, installed, prepare, to_fixed_onnx
+from skinny.export import pack
+from skinny.iht import layers
+from skinny.iht.threshold import random_threshold
+from skinny.runtime import load
+
+DEEPSPARSE = Path(".venv-deepsparse/bin/python")
+REST = 0.03  # seconds between contenders: some engines' threads spin for a while after a run
+Burst = Callable[[int], list[float]]
+
+
+class Case(NamedTuple):
+    model: str
+    sparsity: float
+    batch: int
+    calls: int  # of a burst
+    dense_target: float  # times as fast as the fastest of the dense engines
+    deepsparse_target: float | None
+
+
+CASES = [
+    Case("nin-cifar", 0.90, 64, 4, 4.5, 1.6),
+    Case("nin-cifar", 0.95, 64, 4, 6.0, 1.6),
+    Case("nin-cifar", 0.50, 64, 4, 1.2, 1.0),
+    Case("nin-cifar", 0.90, 1, 60, 2.5, 1.2),
+    Case("alexnet", 0.90, 1, 12, 4.0, None),
+    Case("alexnet", 0.75, 1, 12, 2.0, None),
+]
+IMAGES = {"nin-cifar": (3, 32, 32), "alexnet": (3, 227, 227)}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="fewer rounds")
+    parser.add_argument("--trained", type=Path, help="a packed model from training, to add")
+    options = parser.parse_args([] if arguments is None else arguments)
+    rounds = 4 if options.quick else 15
+    print(describe_machine("onnxruntime", "openvino", "torch", "numpy"))
+    module = native.extension()
+    print(f"our kernels: {'NumPy' if module is None else module.isa()}")
+    print(f"best of {rounds} interleaved bursts, milliseconds; ratios of the best\n")
+    print(_row("case", "skinny", *PEERS, "deepsparse", "x dense", "wanted", "x sparse", "wanted"))
+    with tempfile.TemporaryDirectory() as folder:
+        for case in CASES:
+            path = _pack(case, Path(folder))
+            title = f"{case.model} {case.sparsity:.0%} batch {case.batch}"
+            _run(title, path, case, rounds)
+        if options.trained is not None:
+            for batch in (64, 1):
+                title = f"{options.trained.stem} (trained) batch {batch}"
+                _run(title, options.trained, Case("", 0, batch, 20, 0, None), rounds)
+
+
+def _pack(case: Case, folder: Path) -> Path:
+    """A model with random weights, of which a random share is kept."""
+    path = folder / f"{case.model}-{case.sparsity}.skinny"
+    if path.exists():
+        return path
+    torch.manual_seed(0)
+    generator = torch.Generator().manual_seed(1)
+    shape = IMAGES[case.model]
+    model = models.build(
+        case.model, classes=10 if "nin" in case.model else 1000, channels=3, image_size=shape[1:]
+    )
+    with torch.no_grad():
+        for weight in layers.prunable(model).values():
+            keep = max(1, round((1 - case.sparsity) * weight.numel()))
+            weight.copy_(random_threshold(weight, keep, generator=generator))
+    pack(model.eval(), path, example=torch.zeros(1, *shape))
+    return path
+
+
+def _run(title: str, path: Path, case: Case, rounds: int) -> None:
+    net = load(path, threads=THREADS)
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((case.batch, *net.input_shape)).astype(np.float32)
+    expected = net(x)
+    contenders: dict[str, Burst] = {"skinny": _burst(lambda: net(x))}
+    for name in installed():
+        run = prepare(name, path, x, THREADS)
+        _check(name, np.asarray(run()), expected)
+        contenders[name] = _burst(run)
+    with tempfile.TemporaryDirectory() as folder:
+        worker = _start_deepsparse(path, x, Path(folder), expected)
+        if worker is not None:
+            contenders["deepsparse"] = lambda calls: _ask(worker, calls)
+        best = _take_turns(contenders, rounds, case.calls)
+        if worker is not None:
+            worker.stdin.close()
+            worker.wait()
+    ours = best["skinny"]
+    dense = min(best[name] for name in PEERS if name in best)
+    cells = [f"{best[name]:.3f}" if name in best else "absent" for name in ("skinny", *PEERS)]
+    sparse = best.get("deepsparse")
+    cells.append("absent" if sparse is None else f"{sparse:.3f}")
+    cells += [f"{dense / ours:.2f}", f"{case.dense_target:.1f}" if case.dense_target else "-"]
+    cells.append("-" if sparse is None else f"{sparse / ours:.2f}")
+    cells.append("-" if case.deepsparse_target is None else f"{case.deepsparse_target:.1f}")
+    print(_row(title, *cells), flush=True)
+
+
+def _row(title: str, *cells: str) -> str:
+    return title.ljust(30) + "".join(cell.rjust(12) for cell in cells)
+
+
+def _burst(run: Callable[[], object]) -> Burst:
+    def burst(calls: int) -> list[float]:
+        seconds = []
+        for _ in range(calls):
+            began = time.perf_counter()
+            run()
+            seconds.append(time.perf_counter() - began)
+        return seconds
+
+    return burst
+
+
+def _take_turns(contenders: dict[str, Burst], rounds: int, calls: int) -> dict[str, float]:
+    """Milliseconds of each contender's best call; the first of each burst is a warm-up."""
+    best = dict.fromkeys(contenders, float("inf"))
+    for number in range(rounds):
+        names = list(contenders)
+        for name in names if number % 2 else reversed(names):
+            time.sleep(REST)
+            best[name] = min(best[name], *contenders[name](calls + 1)[1:])
+    return {name: 1e3 * seconds for name, seconds in best.items()}
+
+
+def _check(name: str, result: np.ndarray, expected: np.ndarray) -> None:
+    """Everyone computes the same, or there is nothing to compare."""
+    error = np.abs(result.reshape(expected.shape) - expected).max() / np.abs(expected).max()
+    if error > 1e-3:
+        raise RuntimeError(f"{name} computes something else: relative error {error:.1e}")
+
+
+def _start_deepsparse(path: Path, x: np.ndarray, folder: Path, expected: np.ndarray):
+    """DeepSparse in its own environment, or None where that is not there or does not work."""
+    if not DEEPSPARSE.exists():
+        return None
+    model, batch = folder / "model.onnx", folder / "x.npy"
+    to_fixed_onnx(path, model, len(x))
+    _downgrade(model)
+    np.save(batch, x)
+    script = Path(__file__).parent / "peers" / "deepsparse_worker.py"
+    worker = subprocess.Popen(
+        [DEEPSPARSE, script, model, batch, str(THREADS)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    for line in worker.stdout:
+        if line.startswith('{"ready"'):
+            first = np.array(json.loads(line)["ready"])
+            _check("deepsparse", first, expected.reshape(-1)[: len(first)])
+            return worker
+    print(f"deepsparse failed: {worker.stderr.read().strip().splitlines()[-1:]}")
+    return None
+
+
+def _ask(worker: subprocess.Popen, calls: int) -> list[float]:
+    print(calls, file=worker.stdin, flush=True)
+    return json.loads(worker.stdout.readline())
+
+
+def _downgrade(path: Path) -> None:
+    """DeepSparse 1.8.0 reads operator set 13 at most; what our models use is the same in both."""
+    import onnx
+
+    model = onnx.load(path)
+    model.ir_version = 7
+    del model.opset_import[:]
+    model.opset_import.append(onnx.helper.make_opsetid("", 13))
+    onnx.save(model, path)
+
+
+if __name__ == "__main__":
+    import sys
+
+    main(sys.argv[1:])

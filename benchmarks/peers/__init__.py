@@ -1,0 +1,1 @@
+"""Engines that need an environment of their own."""

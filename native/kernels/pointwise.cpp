@@ -1,0 +1,288 @@
+#include "runtime/pointwise.h"
+
+#include <math.h>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#include "vector.h"
+
+namespace skinny::SKINNY_SET {
+namespace {
+
+inline IVec bits_of(Vec v) { return reinterpret_cast<IVec>(v); }
+inline Vec magnitude(Vec v) { return reinterpret_cast<Vec>(bits_of(v) & 0x7fffffff); }
+
+// e^x to about two units in the last place: e^x = 2^n e^r, |r| <= log(2) / 2, Cephes' polynomial.
+inline Vec exponential(Vec x) {
+  x = at_most(at_least(x, splat(-87.3f)), splat(88.3f));
+  constexpr float magic = 12582912.f;  // 1.5 * 2^23: adding it rounds to an integer
+  Vec shifted = x * 1.44269504f + magic;
+  IVec n = bits_of(shifted) - 0x4b400000;
+  Vec whole = shifted - magic;
+  Vec r = x - whole * 0.693359375f + whole * 2.12194440e-4f;
+  Vec p = r * 1.9875691500e-4f + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * r * r + r + 1.f;
+  return p * reinterpret_cast<Vec>((n + 127) << 23);
+}
+
+inline Vec sigmoid(Vec x) { return 1.f / (1.f + exponential(-x)); }
+
+inline Vec tangent(Vec x) {
+  Vec s = x * x, e = exponential(-2.f * magnitude(x));
+  Vec far = (1.f - e) / (1.f + e);
+  Vec near = x * (1.f + s * (-1.f / 3 + s * (2.f / 15 + s * (-17.f / 315))));
+  return magnitude(x) < 0.1f ? near : (x < 0.f ? -far : far);
+}
+
+// e^x - 1 without cancellation near zero.
+inline Vec exponential_less_one(Vec x) {
+  Vec near = x * (1.f + x * (1.f / 2 + x * (1.f / 6 + x * (1.f / 24 + x * (1.f / 120)))));
+  return magnitude(x) < 0.1f ? near : exponential(x) - 1.f;
+}
+
+// erf has no short vector form of full accuracy; libm's is good and the layer is rare.
+inline Vec gelu(Vec x) {
+  for (int i = 0; i < V; ++i) x[i] = 0.5f * x[i] * (1.f + erff(x[i] * 0.70710678f));
+  return x;
+}
+
+template <class F>
+inline void each(const float* from, float* to, size_t count, F f) {
+  size_t i = 0;
+  for (; i + V <= count; i += V) store(to + i, f(load(from + i)));
+  if (i < count) {
+    float rest[V] = {};
+    memcpy(rest, from + i, (count - i) * sizeof(float));
+    store(rest, f(load(rest)));
+    memcpy(to + i, rest, (count - i) * sizeof(float));
+  }
+}
+
+void activate(Activation kind, float a, float b, const float* from, float* to, size_t count) {
+  switch (kind) {
+    case Activation::none:
+      if (from != to) memcpy(to, from, count * sizeof(float));
+      break;
+    case Activation::clamp:
+      each(from, to, count, [=](Vec x) { return at_most(at_least(x, splat(a)), splat(b)); });
+      break;
+    case Activation::leaky_relu:
+      each(from, to, count, [=](Vec x) { return x < 0.f ? x * a : x; });
+      break;
+    case Activation::elu:
+      each(from, to, count, [=](Vec x) { return x < 0.f ? a * exponential_less_one(x) : x; });
+      break;
+    case Activation::sigmoid:
+      each(from, to, count, [](Vec x) { return sigmoid(x); });
+      break;
+    case Activation::tanh:
+      each(from, to, count, [](Vec x) { return tangent(x); });
+      break;
+    case Activation::silu:
+      each(from, to, count, [](Vec x) { return x * sigmoid(x); });
+      break;
+    case Activation::gelu:
+      each(from, to, count, [](Vec x) { return gelu(x); });
+      break;
+    case Activation::gelu_tanh:
+      each(from, to, count, [](Vec x) {
+        return 0.5f * x * (1.f + tangent(0.79788456f * (x + 0.044715f * x * x * x)));
+      });
+      break;
+    case Activation::hardswish:
+      each(from, to, count, [](Vec x) {
+        return x * at_most(at_least(x + 3.f, Vec{}), splat(6.f)) * (1.f / 6);
+      });
+      break;
+    case Activation::hardsigmoid:
+      each(from, to, count,
+           [](Vec x) { return at_most(at_least(x + 3.f, Vec{}), splat(6.f)) * (1.f / 6); });
+      break;
+  }
+}
+
+void add(const float* a, const float* b, float* to, size_t count) {
+  size_t i = 0;
+  for (; i + V <= count; i += V) store(to + i, load(a + i) + load(b + i));
+  for (; i < count; ++i) to[i] = a[i] + b[i];
+}
+
+void scale(const float* from, float* to, size_t count, float factor, float shift) {
+  each(from, to, count, [=](Vec x) { return x * factor + shift; });
+}
+
+inline Vec root(Vec v) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_sqrt_ps(0xffff, v);  // (the unmasked one makes GCC 12 warn)
+#elif defined(__AVX2__)
+  return _mm256_sqrt_ps(v);
+#else
+  for (int i = 0; i < V; ++i) v[i] = sqrtf(v[i]);
+  return v;
+#endif
+}
+
+// base^-beta; 3/4, AlexNet's exponent, without a logarithm.
+inline Vec inverse_power(Vec base, float beta) {
+  if (beta == 0.75f) {
+    Vec half = root(base);
+    return 1.f / (half * root(half));
+  }
+  for (int i = 0; i < V; ++i) base[i] = powf(base[i], -beta);
+  return base;
+}
+
+void lrn(const float* from, float* to, size_t count, size_t channels, size_t plane, int size,
+         float alpha, float beta, float k) {
+  // PyTorch's window: size / 2 channels before, (size - 1) / 2 after.
+  size_t before = static_cast<size_t>(size) / 2, after = static_cast<size_t>(size - 1) / 2;
+  for (size_t at = 0; at < count; at += V) {
+    size_t lanes = count - at < static_cast<size_t>(V) ? count - at : static_cast<size_t>(V);
+    auto get = [&](size_t channel) { return load_some(from + channel * plane + at, lanes); };
+    for (size_t c = 0; c < channels; ++c) {
+      size_t first = c < before ? 0 : c - before;
+      size_t last = c + after < channels ? c + after : channels - 1;
+      Vec squares{};
+      for (size_t i = first; i <= last; ++i) {
+        Vec v = get(i);
+        squares += v * v;
+      }
+      Vec result = get(c) * inverse_power(squares * (alpha / static_cast<float>(size)) + k, beta);
+      store_some(to + c * plane + at, result, lanes);
+    }
+  }
+}
+
+void softmax(const float* from, float* to, size_t axis, size_t inner, bool log) {
+  for (size_t at = 0; at < inner; at += V) {
+    size_t lanes = inner - at < static_cast<size_t>(V) ? inner - at : static_cast<size_t>(V);
+    auto get = [&](size_t i) { return load_some(from + i * inner + at, lanes); };
+    Vec top = get(0), sum{};
+    for (size_t i = 1; i < axis; ++i) top = at_least(top, get(i));
+    for (size_t i = 0; i < axis; ++i) sum += exponential(get(i) - top);
+    if (log)
+      for (int i = 0; i < V; ++i) sum[i] = logf(sum[i]);
+    for (size_t i = 0; i < axis; ++i) {
+      Vec x = get(i) - top;
+      x = log ? x - sum : exponential(x) / sum;
+      store_some(to + i * inner + at, x, lanes);
+    }
+  }
+}
+
+template <bool Max>
+inline Vec join(Vec a, Vec b) {
+  if constexpr (Max) return at_least(a, b);
+  else return a + b;
+}
+
+template <bool Max>
+inline float join(float a, float b) {
+  if constexpr (Max) return a < b ? b : a;
+  else return a + b;
+}
+
+// reduced[i] = the largest, or the sum, of row[0][i], row[1][i], ...
+template <bool Max>
+void reduce_rows(const float* const* row, size_t rows, size_t count, float* reduced) {
+  const float* a = row[0];
+  size_t r = 1;
+  if (rows == 1) memcpy(reduced, a, count * sizeof(float));
+  while (r < rows) {  // two more rows at a time: three is the usual number
+    const float *b = row[r], *c = row[r + 1 < rows ? r + 1 : r];
+    bool both = r + 1 < rows;
+    size_t i = 0;
+    for (; i + V <= count; i += V) {
+      Vec v = join<Max>(load(a + i), load(b + i));
+      store(reduced + i, both ? join<Max>(v, load(c + i)) : v);
+    }
+    for (; i < count; ++i) {
+      float v = join<Max>(a[i], b[i]);
+      reduced[i] = both ? join<Max>(v, c[i]) : v;
+    }
+    a = reduced;
+    r += both ? 2 : 1;
+  }
+}
+
+// to[x] = the largest, or the sum, of K entries, Step apart from output to output: what most
+// windows are, and what the compiler can turn into vectors.
+template <bool Max, int K, int Step>
+void regular(const float* from, float* __restrict to, size_t count) {
+  for (size_t x = 0; x < count; ++x) {
+    float v = from[x * Step];
+    for (int k = 1; k < K; ++k) v = join<Max>(v, from[x * Step + static_cast<size_t>(k)]);
+    to[x] = v;
+  }
+}
+
+template <bool Max>
+void reduce_columns(const float* from, const Windows& windows, float* to) {
+  auto window = [&](int32_t x) {
+    float v = from[windows.begin[x]];
+    for (int32_t at = windows.begin[x] + windows.step; at < windows.end[x]; at += windows.step)
+      v = join<Max>(v, from[at]);
+    to[x] = v;
+  };
+  using Regular = void (*)(const float*, float*, size_t);
+  Regular run = nullptr;
+  if (windows.stride == 2)
+    run = windows.length == 2   ? regular<Max, 2, 2>
+          : windows.length == 3 ? regular<Max, 3, 2>
+                                : nullptr;
+  if (windows.stride == 1)
+    run = windows.length == 2   ? regular<Max, 2, 1>
+          : windows.length == 3 ? regular<Max, 3, 1>
+                                : nullptr;
+  int32_t begin = run ? windows.regular : windows.count;
+  int32_t end = run ? windows.irregular : windows.count;
+  for (int32_t x = 0; x < begin; ++x) window(x);
+  if (begin < end)
+    run(from + windows.begin[begin], to + begin, static_cast<size_t>(end - begin));
+  for (int32_t x = end; x < windows.count; ++x) window(x);
+}
+
+// The same for images interleaved: every entry is whole vectors.
+template <bool Max>
+void reduce_images(const float* from, const Windows& windows, size_t n, float* to) {
+  for (int32_t x = 0; x < windows.count; ++x)
+    for (size_t i = 0; i < n; i += V) {
+      const float* at = from + static_cast<size_t>(windows.begin[x]) * n + i;
+      size_t step = static_cast<size_t>(windows.step) * n;
+      Vec v = load(at);
+      for (int32_t left = windows.end[x] - windows.begin[x] - windows.step; left > 0;
+           left -= windows.step)
+        v = join<Max>(v, load(at += step));
+      store(to + static_cast<size_t>(x) * n + i, v);
+    }
+}
+
+template <bool Max>
+void pool_row(const float* const* row, size_t rows, float row_scale, const Windows& windows,
+              size_t width, size_t n, float* reduced, float* to) {
+  reduce_rows<Max>(row, rows, width * n, reduced);
+  if (n == 1)
+    reduce_columns<Max>(reduced, windows, to);
+  else
+    reduce_images<Max>(reduced, windows, n, to);
+  if (!Max)
+    for (int32_t x = 0; x < windows.count; ++x)
+      for (size_t i = 0; i < n; ++i) to[static_cast<size_t>(x) * n + i] *= row_scale * windows.scale[x];
+}
+
+void pool(bool max, const float* const* row, size_t rows, float row_scale, const Windows& windows,
+          size_t width, size_t n, float* reduced, float* to) {
+  (max ? pool_row<true> : pool_row<false>)(row, rows, row_scale, windows, width, n, reduced, to);
+}
+
+}  // namespace
+
+const PointwiseKernels pointwise{activate, add, scale, lrn, softmax, pool};
+
+}  // namespace skinny::SKINNY_SET

@@ -1,0 +1,218 @@
+// Entropy coding of bytes with one table of frequencies, as docs/format.md specifies it: rANS, in
+// independent blocks.
+#include <nanobind/ndarray.h>
+
+#include <array>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "bind.h"
+#include "blocks.h"
+
+namespace nb = nanobind;
+
+namespace skinny::symbols {
+namespace {
+
+constexpr uint64_t low = uint64_t(1) << 31;  // states live in [low, low << 32)
+
+struct Table {
+  std::array<uint32_t, 256> frequency, first;
+
+  explicit Table(const Array<const uint32_t>& frequencies) {
+    require(frequencies.size() == 256, "frequencies must be [256]");
+    uint64_t sum = 0;
+    for (size_t s = 0; s < 256; ++s) {
+      frequency[s] = frequencies.data()[s];
+      first[s] = static_cast<uint32_t>(sum);
+      sum += frequency[s];
+    }
+    require(sum == slots, "the frequencies must sum to 16384");
+  }
+};
+
+// Fills states and word_counts, one per block; returns the words of all blocks as bytes.
+nb::bytes encode(Array<const uint8_t> bytes, Array<const uint32_t> frequencies,
+                 Array<uint64_t> states, Array<uint16_t> word_counts, size_t threads) {
+  size_t blocks = block_count(bytes.size());
+  require(states.size() == blocks && word_counts.size() == blocks, "one state and count per block");
+  Table table(frequencies);
+  for (size_t i = 0; i < bytes.size(); ++i)
+    require(table.frequency[bytes.data()[i]] != 0, "every byte must have a frequency");
+  std::vector<std::vector<uint32_t>> words(blocks);
+  std::string all;
+  {
+    nb::gil_scoped_release release;
+    for_blocks(blocks, 1, threads, [&](size_t block, size_t) {
+      size_t begin = block * block_size, end = std::min(begin + block_size, bytes.size());
+      uint64_t x = low;
+      for (size_t i = end; i-- > begin;) {
+        uint64_t f = table.frequency[bytes.data()[i]];
+        if (x >= (f * (low / slots)) << 32) {
+          words[block].push_back(static_cast<uint32_t>(x));
+          x >>= 32;
+        }
+        x = ((x / f) << slot_bits) + x % f + table.first[bytes.data()[i]];
+      }
+      states.data()[block] = x;
+      word_counts.data()[block] = static_cast<uint16_t>(words[block].size());
+      std::reverse(words[block].begin(), words[block].end());
+    });
+    for (const auto& block : words)
+      all.append(reinterpret_cast<const char*>(block.data()), block.size() * sizeof(uint32_t));
+  }
+  return nb::bytes(all.data(), all.size());
+}
+
+struct Slot {
+  uint16_t frequency, offset;  // offset: of the slot within the symbol's range
+  uint8_t symbol;
+};
+
+struct Lane {
+  uint64_t state;
+  const uint32_t* word;
+  const uint32_t* words_end;
+  uint8_t* out;
+  uint8_t* end;
+  bool short_of_words = false;
+
+  inline void step(const Slot* table) {
+    const Slot& slot = table[state & (slots - 1)];
+    *out++ = slot.symbol;
+    uint64_t x = slot.frequency * (state >> slot_bits) + slot.offset;
+    if (x < low) {
+      if (word < words_end)
+        x = x << 32 | *word++;
+      else
+        x = low, short_of_words = true;
+    }
+    state = x;
+  }
+  bool clean() const { return !short_of_words && word == words_end && state == low; }
+};
+
+// Decodes all blocks; false if a block's words run out, are left over, or lead astray.
+bool decode(Array<const uint32_t> words, Array<const uint64_t> states,
+            Array<const uint16_t> word_counts, Array<const uint32_t> frequencies,
+            Array<uint8_t> bytes, size_t threads) {
+  size_t blocks = block_count(bytes.size());
+  require(states.size() == blocks && word_counts.size() == blocks, "one state and count per block");
+  std::vector<size_t> first(blocks + 1, 0);
+  for (size_t i = 0; i < blocks; ++i) {
+    first[i + 1] = first[i] + word_counts.data()[i];
+    require(states.data()[i] >= low && states.data()[i] < low << 32, "a state is out of range");
+  }
+  require(first.back() == words.size(), "the counts must add up to the words");
+  Table table(frequencies);
+  std::vector<Slot> by_slot(slots);
+  for (size_t s = 0; s < 256; ++s)
+    for (uint32_t i = 0; i < table.frequency[s]; ++i)
+      by_slot[table.first[s] + i] = {static_cast<uint16_t>(table.frequency[s]),
+                                     static_cast<uint16_t>(i), static_cast<uint8_t>(s)};
+  nb::gil_scoped_release release;
+  constexpr size_t together = 4;  // lanes hide each other's latency
+  std::atomic<bool> clean{true};
+  for_blocks(blocks, together, threads, [&](size_t begin, size_t end) {
+    std::array<Lane, together> lanes;
+    size_t used = end - begin, common = block_size;
+    for (size_t i = 0; i < used; ++i) {
+      size_t b = begin + i, count = std::min(block_size, bytes.size() - b * block_size);
+      uint8_t* out = bytes.data() + b * block_size;
+      lanes[i] = {states.data()[b], words.data() + first[b], words.data() + first[b + 1], out,
+                  out + count};
+      common = std::min(common, count);
+    }
+    if (used == together)
+      for (size_t i = 0; i < common; ++i)
+        for (Lane& lane : lanes) lane.step(by_slot.data());
+    for (size_t i = 0; i < used; ++i) {
+      while (lanes[i].out < lanes[i].end) lanes[i].step(by_slot.data());
+      if (!lanes[i].clean()) clean = false;
+    }
+  });
+  return clean;
+}
+
+// A value rotated left by one bit: its top byte is the symbol, the bytes below are the rest.
+template <class T>
+void split_some(const uint8_t* values, size_t count, uint8_t* symbols, uint8_t* rest) {
+  for (size_t i = 0; i < count; ++i) {
+    T bits;
+    std::memcpy(&bits, values + i * sizeof(T), sizeof(T));
+    bits = static_cast<T>(bits << 1 | bits >> (8 * sizeof(T) - 1));
+    symbols[i] = static_cast<uint8_t>(bits >> (8 * sizeof(T) - 8));
+    for (size_t byte = 0; byte + 1 < sizeof(T); ++byte)
+      *rest++ = static_cast<uint8_t>(bits >> (8 * byte));
+  }
+}
+
+template <class T>
+void join_some(const uint8_t* symbols, const uint8_t* rest, size_t count, uint8_t* values) {
+  for (size_t i = 0; i < count; ++i) {
+    T bits = static_cast<T>(static_cast<T>(symbols[i]) << (8 * sizeof(T) - 8));
+    for (size_t byte = 0; byte + 1 < sizeof(T); ++byte)
+      bits = static_cast<T>(bits | static_cast<T>(static_cast<T>(*rest++) << (8 * byte)));
+    bits = static_cast<T>(bits >> 1 | bits << (8 * sizeof(T) - 1));
+    std::memcpy(values + i * sizeof(T), &bits, sizeof(T));
+  }
+}
+
+// Calls some(begin, count) for stretches of the values, on up to `threads` threads.
+template <class Some>
+void in_stretches(size_t values, size_t threads, Some some) {
+  for_blocks(block_count(values), 4, threads, [&](size_t begin, size_t end) {
+    size_t from = begin * block_size;
+    some(from, std::min(end * block_size, values) - from);
+  });
+}
+
+void check_planes(size_t width, size_t values, size_t symbols, size_t rest) {
+  require(width == 1 || width == 2 || width == 4 || width == 8, "width must be 1, 2, 4 or 8 bytes");
+  require(values == symbols * width, "there must be one symbol per value");
+  require(rest == symbols * (width - 1), "the rest must have the other bytes of every value");
+}
+
+#define SKINNY_BY_WIDTH(call)              \
+  switch (width) {                         \
+    case 1: { using T = uint8_t; call; break; }   \
+    case 2: { using T = uint16_t; call; break; }  \
+    case 4: { using T = uint32_t; call; break; }  \
+    default: { using T = uint64_t; call; break; } \
+  }
+
+void split(Array<const uint8_t> values, size_t width, Array<uint8_t> symbols, Array<uint8_t> rest,
+           size_t threads) {
+  check_planes(width, values.size(), symbols.size(), rest.size());
+  nb::gil_scoped_release release;
+  in_stretches(symbols.size(), threads, [&](size_t at, size_t count) {
+    SKINNY_BY_WIDTH(split_some<T>(values.data() + at * width, count, symbols.data() + at,
+                                  rest.data() + at * (width - 1)))
+  });
+}
+
+void join(Array<const uint8_t> symbols, Array<const uint8_t> rest, size_t width,
+          Array<uint8_t> values, size_t threads) {
+  check_planes(width, values.size(), symbols.size(), rest.size());
+  nb::gil_scoped_release release;
+  in_stretches(symbols.size(), threads, [&](size_t at, size_t count) {
+    SKINNY_BY_WIDTH(join_some<T>(symbols.data() + at, rest.data() + at * (width - 1), count,
+                                 values.data() + at * width))
+  });
+}
+
+}  // namespace
+}  // namespace skinny::symbols
+
+void skinny::bind_symbols(nb::module_& m) {
+  using namespace skinny::symbols;
+  m.def("symbols_split", &split, nb::arg("values"), nb::arg("width"), nb::arg("symbols"),
+        nb::arg("rest"), nb::arg("threads"));
+  m.def("symbols_join", &join, nb::arg("symbols"), nb::arg("rest"), nb::arg("width"),
+        nb::arg("values"), nb::arg("threads"));
+  m.def("symbols_encode", &encode, nb::arg("bytes"), nb::arg("frequencies"), nb::arg("states"),
+        nb::arg("word_counts"), nb::arg("threads"));
+  m.def("symbols_decode", &decode, nb::arg("words"), nb::arg("states"), nb::arg("word_counts"),
+        nb::arg("frequencies"), nb::arg("bytes"), nb::arg("threads"));
+}

@@ -1,0 +1,88 @@
+"""Other engines, ready to run a packed model on a batch: those that are installed."""
+
+import importlib
+import importlib.util
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skinny import packing
+from skinny.export import to_onnx
+
+Run = Callable[[], Any]
+PEERS = ("torch", "onnxruntime", "openvino")
+
+
+def installed() -> list[str]:
+    return [name for name in PEERS if importlib.util.find_spec(name) is not None]
+
+
+def prepare(name: str, model: Path, x: NDArray[np.float32], threads: int) -> Run:
+    """A call that runs peer `name` once on the batch x, and returns its output."""
+    if name == "torch":
+        return _torch(model, x, threads)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        to_fixed_onnx(model, path, len(x))
+        return (_onnxruntime if name == "onnxruntime" else _openvino)(path, x, threads)
+
+
+def to_fixed_onnx(model: Path, path: Path, batch: int) -> None:
+    """An ONNX file of a packed model for one batch size: engines plan better when they know it."""
+    onnx = importlib.import_module("onnx")
+
+    to_onnx(model, path)
+    exported = onnx.load(path)
+    for value in (*exported.graph.input, *exported.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_value = batch
+    del exported.graph.value_info[:]
+    onnx.save(exported, path)
+
+
+def _torch(model: Path, x: NDArray[np.float32], threads: int) -> Run:
+    import torch
+
+    from skinny.cli.torch_graph import run
+
+    torch.set_num_threads(threads)
+    with packing.open(model) as file:
+        graph = file.graph
+        assert graph is not None
+        weights = {name: torch.from_numpy(np.array(file.read_float32(name))) for name in file.names}
+    batch = torch.from_numpy(x)
+    if batch.ndim == 4:  # the faster layout
+        batch = batch.contiguous(memory_format=torch.channels_last)
+        for name, weight in weights.items():
+            if weight.ndim == 4:
+                weights[name] = weight.contiguous(memory_format=torch.channels_last)
+    return lambda: run(graph, weights, batch)[0].numpy()
+
+
+def _onnxruntime(path: Path, x: NDArray[np.float32], threads: int) -> Run:
+    onnxruntime = importlib.import_module("onnxruntime")
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(
+        path.read_bytes(), options, providers=["CPUExecutionProvider"]
+    )
+    name = session.get_inputs()[0].name
+    return lambda: session.run(None, {name: x})[0]
+
+
+def _openvino(path: Path, x: NDArray[np.float32], threads: int) -> Run:
+    openvino = importlib.import_module("openvino")
+
+    core = openvino.Core()
+    # float32, as everybody here: newer processors would else get bfloat16 by default.
+    config = {
+        "INFERENCE_NUM_THREADS": threads,
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_PRECISION_HINT": "f32",
+    }
+    compiled = core.compile_model(core.read_model(path.read_bytes()), "CPU", config)
+    return lambda: compiled(x)[0]

@@ -1,0 +1,65 @@
+"""`skinny predict`: what a packed model sees in image files."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import tyro
+
+from skinny.cli.image_files import read_images
+from skinny.errors import SkinnyError
+from skinny.runtime import Network, load
+
+
+@dataclass(frozen=True)
+class Predict:
+    """Classify image files with a packed model. Images are brought to the size the model wants.
+
+    Example: skinny predict digits.skinny five.png seven.png
+    """
+
+    model: tyro.conf.Positional[Path]
+    """The packed model."""
+    images: tyro.conf.Positional[tuple[Path, ...]]
+    """Image files, of any kind Pillow reads."""
+    top: int = 1
+    """How many classes to print for each image, the most likely first."""
+    threads: int | None = None
+    """Threads to compute with; all cores by default."""
+    json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Print JSON."""
+
+
+def main(argv: list[str]) -> int:
+    return run(tyro.cli(Predict, args=argv, prog="skinny predict"))
+
+
+def run(arguments: Predict) -> int:
+    if not arguments.images:
+        raise SkinnyError("there are no images to classify; name one or more after the model")
+    if arguments.top < 1:
+        raise SkinnyError(f"--top {arguments.top} is not possible; it must be 1 or more")
+    net = load(arguments.model, threads=arguments.threads)
+    batch = read_images(arguments.images, net.input_shape, net.preprocessing)
+    found = [_best(net, row, arguments.top) for row in net.probabilities(batch)]
+    if arguments.json:
+        records = [
+            {
+                "image": str(path),
+                "classes": [{"label": label, "probability": p} for label, p in best],
+            }
+            for path, best in zip(arguments.images, found, strict=True)
+        ]
+        print(json.dumps(records))
+        return 0
+    width = max(len(str(path)) for path in arguments.images)
+    for path, best in zip(arguments.images, found, strict=True):
+        print(f"{str(path).ljust(width)}  " + "  ".join(f"{label} {p:.1%}" for label, p in best))
+    return 0
+
+
+def _best(net: Network, probabilities: np.ndarray, top: int) -> list[tuple[str, float]]:
+    order = np.argsort(-probabilities, kind="stable")[:top]
+    return [(net.label(int(index)), float(probabilities[index])) for index in order]

@@ -1,0 +1,149 @@
+"""Which nodes of a graph run together.
+
+A layer is a node with the activation after it; a chain is a convolution with the 1x1 convolutions
+after it. Both only where the value between has no other use.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from typing import Any
+
+Node = Mapping[str, Any]
+
+
+class Kind(IntEnum):
+    """Activations as native/runtime/pointwise.h numbers them."""
+
+    none = 0
+    clamp = 1
+    leaky_relu = 2
+    elu = 3
+    sigmoid = 4
+    tanh = 5
+    silu = 6
+    gelu = 7
+    gelu_tanh = 8
+    hardswish = 9
+    hardsigmoid = 10
+
+
+@dataclass(frozen=True)
+class Activation:
+    """An activation and its parameters (clamping: low and high)."""
+
+    kind: Kind = Kind.none
+    a: float = 0.0
+    b: float = 0.0
+
+    @property
+    def args(self) -> tuple[int, float, float]:
+        return (int(self.kind), self.a, self.b)
+
+
+NONE = Activation()
+
+
+def activation_of(node: Node) -> Activation | None:
+    """The activation a node is, or None."""
+    match node["op"]:
+        case "relu":
+            return Activation(Kind.clamp, 0.0, math.inf)
+        case "relu6":
+            return Activation(Kind.clamp, 0.0, 6.0)
+        case "hardtanh":
+            return Activation(Kind.clamp, float(node["min"]), float(node["max"]))
+        case "leaky_relu":
+            return Activation(Kind.leaky_relu, float(node["slope"]))
+        case "elu":
+            return Activation(Kind.elu, float(node["alpha"]))
+        case "gelu":
+            return Activation(Kind.gelu if node["approximate"] == "none" else Kind.gelu_tanh)
+        case "sigmoid" | "tanh" | "silu" | "hardswish" | "hardsigmoid" as op:
+            return Activation(Kind[op])
+    return None
+
+
+@dataclass
+class Layer:
+    """One step to be: its nodes, from `inputs` to `output`."""
+
+    op: str
+    nodes: list[Node]
+    inputs: list[str]
+    output: str
+    # of each weighted node; for the op "activate", the activation itself
+    activations: list[Activation] = field(default_factory=lambda: [NONE])
+    pool: Node | None = None  # after a chain
+    computed: str = ""  # the value before the pooling; `output` if there is none
+
+    def __post_init__(self) -> None:
+        self.computed = self.computed or self.output
+
+    @property
+    def node(self) -> Node:
+        return self.nodes[0]
+
+
+def fuse(graph: Mapping[str, Any]) -> list[Layer]:
+    """The graph's nodes as layers, in order; activations go into the conv or linear before them."""
+    uses = Counter(name for node in graph["nodes"] for name in node["inputs"])
+    uses.update(graph["outputs"])
+    layers: list[Layer] = []
+    maker: dict[str, Layer] = {}
+    for node in graph["nodes"]:
+        activation = activation_of(node)
+        before = maker.get(node["inputs"][0])
+        if (
+            activation is not None
+            and before is not None
+            and before.op in ("conv", "linear")
+            and before.activations == [NONE]
+            and uses[before.output] == 1
+        ):
+            before.output = before.computed = node["output"]
+            before.activations = [activation]
+            maker[before.output] = before
+            continue
+        layer = Layer(node["op"], [node], list(node["inputs"]), node["output"])
+        if activation is not None:
+            layer.op, layer.activations = "activate", [activation]
+        layers.append(layer)
+        maker[layer.output] = layer
+    return layers
+
+
+def chain(
+    layers: list[Layer],
+    outputs: list[str],
+    joins: Callable[[Layer], bool],
+    pools: Callable[[Layer, Layer], bool],
+) -> list[Layer]:
+    """Joins convolutions with the 1x1 convolutions and the pooling after them.
+
+    joins: is a layer a 1x1 convolution that may be joined to what comes before? pools: may a
+    convolution and the pooling after it be joined?
+    """
+    uses = Counter(name for layer in layers for name in layer.inputs)
+    uses.update(outputs)
+    joined: list[Layer] = []
+    maker: dict[str, Layer] = {}
+    for layer in layers:
+        before = maker.get(layer.inputs[0])
+        if before is not None and (
+            before.op != "conv" or before.pool is not None or uses[before.output] != 1
+        ):
+            before = None
+        if before is not None and joins(layer):
+            before.nodes.extend(layer.nodes)
+            before.activations.extend(layer.activations)
+            before.output = before.computed = layer.output
+        elif before is not None and pools(before, layer):
+            before.pool, before.output = layer.node, layer.output
+        else:
+            before = replace(layer, nodes=[*layer.nodes], activations=[*layer.activations])
+            joined.append(before)
+        maker[layer.output] = before
+    return joined

@@ -1,0 +1,224 @@
+"""The layers of a graph as steps of a program."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from skinny.packing import GraphError
+from skinny.runtime.fuse import Layer, chain
+from skinny.runtime.layout import Shape, compact
+from skinny.runtime.lower_conv import joinable, lower_conv, poolable, wanted_view
+from skinny.runtime.program import TAIL, Program, StepInfo
+from skinny.runtime.reference import batch_norm_scale
+from skinny.runtime.windows import axes
+
+# Who can write a value with margins around its planes.
+_WRITES_MARGINS = ("conv", "max_pool", "avg_pool", "adaptive_avg_pool")
+
+
+def lower(program: Program, layers: list[Layer], start: str, end: str) -> list[StepInfo]:
+    """Writes the steps that lead from value `start` to value `end`."""
+    if program.phase != TAIL:
+        layers = chain(
+            layers,
+            [end],
+            lambda layer: joinable(program, layer),
+            lambda conv, layer: poolable(program, conv, layer),
+        )
+        _find_margins(program, layers, start, end)
+    program.make(start)
+    for layer in layers:
+        _LOWER[layer.op](program, layer)
+    return program.finish(start, end)
+
+
+def _find_margins(program: Program, layers: list[Layer], start: str, end: str) -> None:
+    """A value all of whose readers are convolutions that want the same margins gets them at once;
+    any other is compact, and a convolution with margins makes a copy."""
+    makers = {layer.output: layer.op for layer in layers}
+    readers: dict[str, list[Layer]] = {}
+    for layer in layers:
+        for name in layer.inputs:
+            readers.setdefault(name, []).append(layer)
+    for name, after in readers.items():
+        able = name == start or makers[name] in _WRITES_MARGINS
+        if name == end or not able or any(layer.op != "conv" for layer in after):
+            continue
+        views = {wanted_view(program, layer) for layer in after}
+        view = views.pop()
+        if view is not None and not views and view != compact(program.shapes[name]):
+            program.margins[name] = view
+
+
+def _linear(program: Program, layer: Layer) -> None:
+    node, (name,) = layer.node, layer.inputs
+    program.read(name)
+    program.make(layer.output)
+    rows, columns = program.weights.shape(node["weight"])
+    kernel = program.weights.kernel(node["weight"], rows)
+    packed = program.weights.linear(node["weight"], kernel == "dense")
+    bias = program.weights.bias(node["bias"], rows)
+    info = StepInfo(
+        node["weight"].removesuffix(".weight"),
+        "linear",
+        packed.form,
+        2 * program.weights.kept(node["weight"]),
+    )
+    # The layer works on the last axis: once for each of the others.
+    for i in range(math.prod(program.shapes[name]) // columns):
+
+        def emit(i: int = i) -> None:
+            from_, to = program.view(name).offset, program.view(layer.output).offset
+            program.engine.add_linear(
+                program.phase,
+                compact((columns,))._replace(offset=from_ + i * columns),
+                compact((rows,))._replace(offset=to + i * rows),
+                packed,
+                bias,
+                layer.activations[0].args,
+            )
+
+        program.read(name)
+        program.step(info, emit)
+
+
+def _pool(program: Program, layer: Layer) -> None:
+    (name,) = layer.inputs
+    program.read(name)
+    program.make(layer.output)
+    rows, columns = axes(layer.node, program.shapes[name])
+    largest = layer.op == "max_pool"
+    program.step(
+        StepInfo(layer.output, layer.op, "max" if largest else "average"),
+        lambda: program.engine.add_pool(
+            program.phase,
+            program.view(name),
+            program.view(layer.output),
+            largest,
+            tuple(rows),
+            tuple(columns),
+        ),
+    )
+
+
+def _plain(program: Program, layer: Layer, method: str, *arguments: Any) -> None:
+    """A step that takes one compact value to another of the same shape."""
+    (name,) = layer.inputs
+    program.read(name)
+    program.make(layer.output)
+    program.step(
+        StepInfo(layer.output, layer.op, layer.nodes[0]["op"]),
+        lambda: getattr(program.engine, method)(
+            program.phase, program.view(name), program.view(layer.output), *arguments
+        ),
+    )
+
+
+def _activate(program: Program, layer: Layer) -> None:
+    _plain(program, layer, "add_activate", layer.activations[0].args)
+
+
+def _batch_norm(program: Program, layer: Layer) -> None:
+    _plain(program, layer, "add_scale", *batch_norm_scale(layer.node, program.weights.dense))
+
+
+def _lrn(program: Program, layer: Layer) -> None:
+    node = layer.node
+    numbers = [float(node[key]) for key in ("alpha", "beta", "k")]
+    _plain(program, layer, "add_lrn", node["size"], *numbers)
+
+
+def _softmax(program: Program, layer: Layer) -> None:
+    shape = program.shapes[layer.output]
+    axis = layer.node["axis"] % (len(shape) + 1) - 1
+    sizes = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+    _plain(program, layer, "add_softmax", *sizes, layer.op == "log_softmax")
+
+
+def _rename(program: Program, layer: Layer) -> None:
+    """Flattening and reshaping move nothing: the value is compact."""
+    program.alias(layer.output, layer.inputs[0])
+
+
+def _add(program: Program, layer: Layer) -> None:
+    left, right = layer.inputs
+    program.read(left)
+    program.read(right)
+    program.make(layer.output)
+    shape, left_strides, right_strides = broadcast(program.shapes[left], program.shapes[right])
+    program.step(
+        StepInfo(layer.output, "add", "add"),
+        lambda: program.engine.add_add(
+            program.phase,
+            program.view(left),
+            program.view(right),
+            program.view(layer.output),
+            shape,
+            left_strides,
+            right_strides,
+        ),
+    )
+
+
+def broadcast(left: Shape, right: Shape) -> tuple[list[int], list[int], list[int]]:
+    """Four sides and the strides of both operands, as few axes as say the same.
+
+    Neighbouring axes on which both operands are whole, or the same one is broadcast, are one axis.
+    """
+    sides: list[tuple[int, bool, bool]] = []
+    for i, j in zip(left, right, strict=True):
+        side = max(i, j)
+        whole = (i == side, j == side)
+        if side == 1:
+            continue
+        if sides and sides[-1][1:] == whole:
+            sides[-1] = (sides[-1][0] * side, *whole)
+        else:
+            sides.append((side, *whole))
+    if len(sides) > 4:
+        raise GraphError(f"adding {list(left)} and {list(right)} broadcasts in too intricate a way")
+    sides = [(1, True, True)] * (4 - len(sides)) + sides
+    return [side for side, _, _ in sides], _strides(sides, 0), _strides(sides, 1)
+
+
+def _strides(sides: list[tuple[int, bool, bool]], operand: int) -> list[int]:
+    strides, step = [], 1
+    for size, *whole in reversed(sides):
+        strides.append(step if whole[operand] else 0)
+        step *= size if whole[operand] else 1
+    return strides[::-1]
+
+
+def _concat(program: Program, layer: Layer) -> None:
+    for name in layer.inputs:
+        program.read(name)
+    program.make(layer.output)
+    shape = program.shapes[layer.output]
+    outer = math.prod(shape[: layer.node["axis"] % (len(shape) + 1) - 1])
+    program.step(
+        StepInfo(layer.output, "concat", "copy"),
+        lambda: program.engine.add_concat(
+            program.phase,
+            [program.view(name) for name in layer.inputs],
+            program.view(layer.output),
+            outer,
+        ),
+    )
+
+
+_LOWER: dict[str, Callable[[Program, Layer], None]] = {
+    "conv": lower_conv,
+    "linear": _linear,
+    "max_pool": _pool,
+    "avg_pool": _pool,
+    "adaptive_avg_pool": _pool,
+    "activate": _activate,
+    "batch_norm": _batch_norm,
+    "lrn": _lrn,
+    "softmax": _softmax,
+    "log_softmax": _softmax,
+    "flatten": _rename,
+    "reshape": _rename,
+    "add": _add,
+    "concat": _concat,
+}

@@ -1,0 +1,180 @@
+"""A packed model, ready to run."""
+
+import math
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skinny import native, packing
+from skinny.errors import SkinnyError
+from skinny.packing import GraphError, PackedFile
+from skinny.runtime import reference
+from skinny.runtime.images import Images
+from skinny.runtime.low_memory import LayerByLayer
+from skinny.runtime.plan import Plan
+from skinny.runtime.profile import Profile, profile
+from skinny.runtime.shapes import infer
+from skinny.runtime.tuning import store_choice, stored_choice, tune
+from skinny.runtime.weights import Kernel, Weights
+
+Floats = NDArray[np.float32]
+
+
+def load(
+    path: str | os.PathLike[str], *, threads: int | None = None, low_memory: bool = False
+) -> "Network":
+    """Open a packed model.
+
+    threads: how many to compute with; all cores by default. low_memory: make each layer's weights
+    ready when it runs and drop them again, so that no two layers are expanded at a time; slower.
+    If `Network.tune` has stored its choice of kernels beside the file, it is used.
+    """
+    file = packing.open(path)
+    return Network(file, threads=threads, low_memory=low_memory, kernels=stored_choice(file))
+
+
+class Prediction(NamedTuple):
+    """The most likely class of an image."""
+
+    label: str  # its number where the file has no labels
+    probability: float
+    number: int  # of the class
+
+
+class Network:
+    """A network from a packed file. Call it with a batch of images:
+
+        net = skinny.load("digits.skinny")
+        scores = net(images)             # [batch, classes]
+
+    Images are [batch, channels, height, width], any batch: uint8, to which the file's preprocessing
+    is applied, or floats, which are taken as they are. Several threads may call one network.
+    """
+
+    def __init__(
+        self,
+        file: PackedFile,
+        *,
+        threads: int | None = None,
+        low_memory: bool = False,
+        kernels: Mapping[str, Kernel] | None = None,
+    ) -> None:
+        if file.graph is None:
+            raise GraphError(f"{file.path} holds weights without a graph and cannot run")
+        if len(file.graph["inputs"]) != 1:
+            count = len(file.graph["inputs"])
+            raise GraphError(f"{file.path} wants {count} inputs; a network that runs has one")
+        self._file = file
+        self._graph = file.graph
+        self._weights = Weights(file, kernels or {})
+        self._shapes = infer(self._graph, self._weights.shape)
+        self._images = Images(self._shapes[self._graph["inputs"][0]["name"]], file.preprocessing)
+        self._plan = self._make_plan(low_memory)
+        self.labels = file.labels
+        self.threads = native.threads() if threads is None else threads
+
+    def _make_plan(self, low_memory: bool) -> Plan | LayerByLayer | None:
+        module = native.extension()
+        if module is None:
+            return None
+        kind = LayerByLayer if low_memory else Plan
+        return kind(module, self._graph, self._shapes, self._weights)
+
+    @property
+    def threads(self) -> int:
+        """How many threads a call computes with."""
+        return self._threads
+
+    @threads.setter
+    def threads(self, count: int) -> None:
+        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 1024:
+            raise SkinnyError(f"threads={count!r} is not possible; it may be 1 to 1024")
+        self._threads = count
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of one image: channels, height, width."""
+        return self._images.shape
+
+    @property
+    def preprocessing(self) -> Mapping[str, Any] | None:
+        """What the file does to uint8 images before the first layer."""
+        return self._images.preprocessing
+
+    def label(self, index: int) -> str:
+        """The name of a class; its number where the file has no labels."""
+        known = self.labels is not None and index < len(self.labels)
+        return self.labels[index] if self.labels is not None and known else str(index)
+
+    def __call__(self, x: ArrayLike) -> Any:
+        """The network's output for a batch, [batch, ...]; a list where it has several outputs."""
+        batch = self._images.check(x)
+        if self._plan is None:
+            outputs: list[Floats] = reference.run(
+                self._graph, self._weights.dense, self._images.floats(batch)
+            )
+        else:
+            outputs = self._split(self._plan.run(batch, self._images, self._threads))
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def predict(self, x: ArrayLike) -> list[Prediction]:
+        """The most likely class of each image of a batch, with its probability."""
+        probabilities = self.probabilities(x)
+        result = []
+        for row, index in zip(probabilities, probabilities.argmax(1), strict=True):
+            result.append(Prediction(self.label(int(index)), float(row[index]), int(index)))
+        return result
+
+    def probabilities(self, x: ArrayLike) -> Floats:
+        """[batch, classes]: the softmax of the output, unless the network ends with one."""
+        last = {node["output"]: node["op"] for node in self._graph["nodes"]}
+        name = self._graph["outputs"][0]
+        if len(self._graph["outputs"]) != 1 or len(self._shapes[name]) != 1:
+            raise SkinnyError("this network does not classify: its output is not one row of scores")
+        scores: Floats = self(x)
+        if last.get(name) == "softmax":
+            return scores
+        shifted = np.exp(scores - scores.max(1, keepdims=True))
+        result: Floats = shifted / shifted.sum(1, keepdims=True)
+        return result
+
+    def profile(self, batch: int = 1, repeats: int = 10) -> Profile:
+        """Milliseconds, GFLOP/s and chosen kernel of each step, for a batch of random images."""
+        if not isinstance(self._plan, Plan):
+            raise SkinnyError(
+                "there is nothing to profile: the compiled kernels are missing, or the network "
+                "was loaded with low_memory"
+            )
+        return profile(self._plan, self._images, batch, self._threads, repeats)
+
+    def tune(self, batch: int = 1) -> dict[str, Kernel]:
+        """Measure for each layer whether its sparse or its dense kernel is faster, and store it.
+
+        The choice goes into a small file beside the model (`tuned_path`), for this instruction set;
+        this network uses it from now on, and so does every later `load`.
+        """
+        if not isinstance(self._plan, Plan):
+            raise SkinnyError("there is nothing to tune without the compiled kernels")
+
+        def milliseconds(kernels: Mapping[str, Kernel]) -> float:
+            net = Network(self._file, threads=self._threads, kernels=kernels)
+            return net.profile(batch, repeats=5).milliseconds
+
+        choice = tune(self._graph, self._weights, milliseconds)
+        store_choice(self._file, choice)
+        self._weights = Weights(self._file, choice)
+        self._plan = self._make_plan(low_memory=False)
+        return choice
+
+    def _split(self, rows: Floats) -> list[Floats]:
+        """The outputs from what the plan returns: all of them, one after the other."""
+        shapes = [self._shapes[name] for name in self._graph["outputs"]]
+        ends = np.cumsum([math.prod(shape) for shape in shapes])[:-1]
+        parts = np.split(rows, ends, axis=1)
+        return [
+            np.ascontiguousarray(part.reshape(-1, *shape))
+            for part, shape in zip(parts, shapes, strict=True)
+        ]

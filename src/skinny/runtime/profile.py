@@ -1,0 +1,103 @@
+"""How long each step of a network takes."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skinny.errors import SkinnyError
+from skinny.runtime.images import Images
+from skinny.runtime.program import StepInfo
+
+if TYPE_CHECKING:
+    from skinny.runtime.plan import Plan
+
+_PHASES = ("one image", "images in vectors", "whole batch")
+
+
+@dataclass(frozen=True)
+class Row:
+    phase: str
+    step: StepInfo
+    milliseconds: float
+    share: float  # of all steps
+    gflops: float  # on the weights that are kept; 0 where there are none
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The steps of a network in order; `str` makes it a table."""
+
+    batch: int
+    threads: int
+    rows: list[Row]
+
+    @property
+    def milliseconds(self) -> float:
+        return sum(row.milliseconds for row in self.rows)
+
+    def __str__(self) -> str:
+        table = [("step", "runs on", "op", "kernel", "ms", "share", "GFLOP/s")]
+        table += [
+            (
+                row.step.name,
+                row.phase,
+                row.step.op,
+                row.step.kernel,
+                f"{row.milliseconds:.3f}",
+                f"{row.share:.1%}",
+                f"{row.gflops:.1f}" if row.gflops else "",
+            )
+            for row in self.rows
+        ]
+        table.append(
+            ("total", f"batch {self.batch}", "", f"{self.threads} threads",
+             f"{self.milliseconds:.3f}", "", "")
+        )  # fmt: skip
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        lines = [
+            "  ".join(
+                cell.ljust(width) if i < 4 else cell.rjust(width)
+                for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+            ).rstrip()
+            for line in table
+        ]
+        return "\n".join(lines)
+
+
+def profile(plan: "Plan", images: Images, batch: int, threads: int, repeats: int) -> Profile:
+    """The median time of each step over `repeats` runs on random images.
+
+    Where threads run parts of the batch side by side, a step's time is that of the first thread;
+    its GFLOP/s count what all threads did meanwhile.
+    """
+    if batch < 1 or repeats < 1:
+        raise SkinnyError(f"cannot profile {repeats} runs of {batch} images; both must be positive")
+    x = np.random.default_rng(0).random((batch, *images.shape), np.float32)
+    runs: list[list[list[float]]] = []
+    plan.run(x, images, threads)
+    for _ in range(repeats):
+        seconds: list[list[float]] = []
+        plan.run(x, images, threads, seconds)
+        runs.append(seconds)
+    rows = []
+    for phase, title in enumerate(_PHASES):
+        for at, step in enumerate(plan.steps.get(phase, [])):
+            time = float(np.median([run[phase][at] for run in runs]))
+            if time > 0:
+                rows.append((title, step, time, _images(plan, phase, batch)))
+    total = sum(time for _, _, time, _ in rows)
+    return Profile(
+        batch,
+        threads,
+        [
+            Row(title, step, 1e3 * time, time / total, step.operations * count / time / 1e9)
+            for title, step, time, count in rows
+        ],
+    )
+
+
+def _images(plan: "Plan", phase: int, batch: int) -> int:
+    """How many images of the batch a phase works on."""
+    singles = plan.singles(batch)
+    return (singles, batch - singles, batch)[phase]

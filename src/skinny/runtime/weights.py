@@ -1,0 +1,78 @@
+"""The weights of a packed model on their way to the kernels."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skinny import native
+from skinny.packing import PackedFile
+from skinny.packing.dtypes import to_float32
+
+Floats = NDArray[np.float32]
+Kernel = Literal["sparse", "dense"]
+
+# Above this share of non-zeros a dense kernel is faster than a sparse one.
+_DENSE_ABOVE = 0.75
+_FEWEST_ROWS = 4  # for a dense kernel, which computes a few output channels at a time
+
+
+class Weights:
+    """Tensors of an open file as float32, and how dense they are.
+
+    The file stays mapped: what has become kernel form is not held a second time, and can be made
+    again, for another layout, from the file.
+    """
+
+    def __init__(self, file: PackedFile, kernels: Mapping[str, Kernel] | None = None) -> None:
+        """kernels: by the name of a tensor, the kernel to use whatever its density."""
+        self._file = file
+        self._kernels = kernels or {}
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self._file.entry(name).shape
+
+    def dense(self, name: str) -> Floats:
+        """A tensor of its own, not a view of the file."""
+        array = np.array(self._file.read_float32(name), dtype=np.float32, order="C")
+        self._file.release()
+        return array
+
+    def bias(self, name: str | None, outputs: int) -> Floats:
+        return np.zeros(outputs, np.float32) if name is None else self.dense(name)
+
+    def kept(self, name: str) -> int:
+        """How many weights are not zero, as far as the file tells without reading them."""
+        return self._file.kept(name)
+
+    def kernel(self, name: str, rows: int) -> Kernel:
+        """Sparse or dense: as told, else by density. rows: output channels of a group."""
+        density = self.kept(name) / math.prod(self.shape(name))
+        wish: Kernel = "dense" if density > _DENSE_ABOVE else "sparse"
+        return self._kernels.get(name, wish) if rows >= _FEWEST_ROWS else "sparse"
+
+    def linear(self, name: str, dense: bool) -> Any:
+        """A fully connected layer's weights in kernel form, never expanded if they are sparse."""
+        packed = self._linear(name, dense)
+        self._file.release()
+        return packed
+
+    def _linear(self, name: str, dense: bool) -> Any:
+        kernels = native.extension()
+        assert kernels is not None
+        rows, columns = self.shape(name)
+        parts = self._file.parts(name)
+        values = parts.values if parts.dtype == "F32" else to_float32(parts.values, parts.dtype)
+        if not values.flags.writeable:  # a view of the file; what is kept must not depend on it
+            values = values.copy()
+        if parts.mask is None:
+            whole = values.reshape(rows, columns)
+            if dense:
+                return kernels.LinearWeights(whole)
+            mask = np.packbits(whole.reshape(-1) != 0, bitorder="little")
+            return kernels.LinearWeights(mask, whole[whole != 0], rows, columns)
+        if dense:
+            return kernels.LinearWeights(self.dense(name).reshape(rows, columns))
+        return kernels.LinearWeights(np.ascontiguousarray(parts.mask), values, rows, columns)

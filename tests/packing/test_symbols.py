@@ -1,0 +1,125 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skinny.packing import StreamError, entropy, symbols
+
+TYPES = ["i1", "f2", "u2", "f4", "f8"]
+
+
+def values(rng, count, dtype):
+    return (rng.standard_normal(count) * 30).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("count", [0, 1, 3, 1000, 70_001])
+def test_values_come_back_bit_for_bit(rng, dtype, count):
+    array = values(rng, count, dtype)
+    own, rest = symbols.split(array)
+    assert rest.size == count * (array.itemsize - 1)
+    back = symbols.join(symbols.decode(symbols.encode(own), count), rest, array.dtype)
+    assert back.dtype == array.dtype
+    assert back.tobytes() == array.tobytes()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_native_code_and_reference_agree_byte_for_byte(rng, monkeypatch, dtype):
+    array = values(rng, 20_001, dtype)
+    own, rest = symbols.split(array)
+    stream = symbols.encode(own)
+    with monkeypatch.context() as patch:
+        patch.setattr(symbols, "extension", lambda: None)
+        for mine, reference in zip((own, rest), symbols.split(array), strict=True):
+            np.testing.assert_array_equal(mine, reference)
+        np.testing.assert_array_equal(symbols.encode(own), stream)
+        np.testing.assert_array_equal(symbols.decode(stream, own.size), own)
+        assert symbols.join(own, rest, array.dtype).tobytes() == array.tobytes()
+
+
+def test_the_symbol_of_a_float32_is_its_exponent():
+    own, rest = symbols.split(np.array([1.0, -1.0, 0.5, np.inf, -0.0], np.float32))
+    assert own.tolist() == [127, 127, 126, 255, 0]
+    assert rest.reshape(-1, 3)[:, 0].tolist() == [0, 1, 0, 0, 1]  # the sign
+
+
+@given(data=st.binary(max_size=2000))
+@settings(max_examples=100, deadline=None)
+def test_any_bytes_round_trip(data):
+    own = np.frombuffer(data, np.uint8)
+    np.testing.assert_array_equal(symbols.decode(symbols.encode(own), own.size), own)
+
+
+def test_the_code_is_about_as_long_as_the_entropy(rng):
+    own = rng.binomial(20, 0.3, 200_000).astype(np.uint8)
+    share = np.bincount(own) / own.size
+    bound = -own.size * (share[share > 0] * np.log2(share[share > 0])).sum() / 8
+    assert bound < symbols.encode(own).size < 1.005 * bound
+
+
+def test_a_byte_of_code_stands_for_at_most_256_values():
+    stream = symbols.encode(np.full(10_000_000, 7, np.uint8))
+    assert stream.size == entropy.shortest(10_000_000)
+    assert (symbols.decode(stream, 10_000_000) == 7).all()
+
+
+@pytest.fixture
+def stream(rng):
+    return symbols.encode(rng.binomial(20, 0.3, 20_000).astype(np.uint8))
+
+
+def change(stream, at, value):
+    changed = stream.copy()
+    changed[at] = value
+    return changed
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 40, 100, 2000, -1, -4])
+def test_a_stream_that_ends_early_is_refused(engine, stream, length):
+    with pytest.raises(StreamError):
+        symbols.decode(stream[:length], 20_000)
+
+
+@pytest.mark.parametrize("more", [[0], [0] * 4, [1, 2, 3, 4]])
+def test_a_stream_that_goes_on_is_refused(engine, stream, more):
+    with pytest.raises(StreamError):
+        symbols.decode(np.append(stream, np.array(more, np.uint8)), 20_000)
+
+
+def test_a_table_out_of_order_or_with_a_wrong_sum_is_refused(engine, stream):
+    for changed in (change(stream, 1, stream[4]), change(stream, 2, stream[2] ^ 1)):
+        with pytest.raises(StreamError, match="table"):
+            symbols.decode(changed, 20_000)
+
+
+def test_a_state_out_of_range_is_refused(engine, stream):
+    at = 1 + 3 * (int(stream[0]) + 1) + 2 * 2
+    with pytest.raises(StreamError, match="out of range"):
+        symbols.decode(change(stream, slice(at, at + 8), 0), 20_000)
+
+
+def test_a_changed_word_is_noticed(engine, stream):
+    with pytest.raises(StreamError, match="does not end where"):
+        symbols.decode(change(stream, -1, stream[-1] ^ 64), 20_000)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("symbols_split", (8, 3, 8, 16)),
+        ("symbols_split", (9, 4, 2, 6)),
+        ("symbols_split", (8, 4, 2, 5)),
+        ("symbols_join", (2, 5, 4, 8)),
+        ("symbols_join", (2, 6, 4, 9)),
+    ],
+)
+def test_native_code_refuses_buffers_that_do_not_fit(name, arguments):
+    native = pytest.importorskip("skinny._native", reason="the native extension was not built")
+    first, second, third, fourth = arguments
+    space = np.zeros(64, np.uint8)
+    if name == "symbols_split":
+        call = (space[:first], second, space[:third], space[:fourth])
+    else:
+        call = (space[:first], space[:second], third, space[:fourth])
+    with pytest.raises(ValueError, match="must"):
+        getattr(native, name)(*call, 1)

@@ -1,0 +1,274 @@
+"""Networks that between them use every operation and every shape of kernel, by name."""
+
+from collections.abc import Callable
+
+from runtime_builder import Builder
+
+CASES: dict[str, Callable[[], Builder]] = {}
+
+
+def case(make: Callable[[], Builder]) -> Callable[[], Builder]:
+    CASES[make.__name__] = make
+    return make
+
+
+def _convolutions() -> None:
+    table = {
+        # name: shape, outputs, kernel, and what is not plain about it
+        "plain 3x3": ((3, 9, 9), 5, (3, 3), {}),
+        "padded 5x5": ((4, 16, 16), 7, (5, 5), {"padding": (2, 2)}),
+        "padding on one side only": ((4, 8, 13), 7, (1, 3), {"padding": (0, 1)}),
+        "more padding than kernel": ((3, 5, 6), 4, (2, 2), {"padding": (3, 2)}),
+        "strided": ((3, 23, 19), 6, (3, 3), {"stride": (2, 2), "padding": (1, 1)}),
+        "strided like AlexNet": ((3, 35, 35), 8, (11, 11), {"stride": (4, 4)}),
+        "uneven strides": ((2, 17, 30), 6, (4, 3), {"stride": (3, 5), "padding": (1, 0)}),
+        "stride beyond the kernel": ((6, 14, 15), 9, (1, 1), {"stride": (2, 2)}),
+        "dilated": ((3, 15, 14), 6, (3, 3), {"dilation": (2, 3), "padding": (2, 3)}),
+        "dilated and strided": (
+            (2, 20, 21), 6, (3, 2), {"dilation": (3, 2), "stride": (2, 3), "padding": (1, 2)},
+        ),
+        "two groups": ((8, 13, 13), 12, (3, 3), {"groups": 2, "padding": (1, 1)}),
+        "depthwise": ((9, 11, 7), 9, (3, 3), {"groups": 9, "padding": (1, 1)}),
+        "strided groups": ((6, 12, 12), 10, (3, 3), {"groups": 2, "stride": (2, 2)}),
+        "one pixel": ((40, 1, 1), 33, (1, 1), {}),
+        "one row": ((5, 1, 70), 6, (1, 5), {"padding": (0, 2)}),
+        "one column": ((5, 70, 1), 6, (5, 1), {"padding": (2, 0)}),
+        "one output": ((12, 8, 8), 1, (3, 3), {"padding": (1, 1)}),
+        "no bias": ((5, 7, 7), 11, (3, 3), {"bias": False}),
+        "many channels": ((200, 6, 6), 70, (3, 3), {"padding": (1, 1), "sparsity": 0.9}),
+        "wide": ((2, 3, 131), 5, (3, 3), {"padding": (1, 1)}),
+    }  # fmt: skip
+    for name, (shape, outputs, kernel, extra) in table.items():
+
+        def make(shape=shape, outputs=outputs, kernel=kernel, extra=extra) -> Builder:
+            builder = Builder(*shape)
+            builder.conv(shape[0], outputs, kernel, **extra)
+            return builder
+
+        CASES[f"conv: {name}"] = make
+    for sparsity in (0.0, 0.5, 0.9, 0.99, 1.0):
+
+        def make(sparsity=sparsity) -> Builder:
+            builder = Builder(20, 10, 11)
+            builder.conv(20, 30, (3, 3), padding=(1, 1), sparsity=sparsity)
+            builder.add("relu")
+            builder.conv(30, 40, sparsity=sparsity)
+            builder.conv(40, 13, (5, 3), groups=1, sparsity=sparsity)
+            return builder
+
+        CASES[f"conv: {sparsity:.0%} sparse"] = make
+
+
+def _activations() -> None:
+    table = {
+        "relu": {},
+        "relu6": {},
+        "leaky_relu": {"slope": 0.1},
+        "elu": {"alpha": 1.3},
+        "sigmoid": {},
+        "tanh": {},
+        "silu": {},
+        "gelu": {"approximate": "none"},
+        "hardswish": {},
+        "hardsigmoid": {},
+        "hardtanh": {"min": -0.4, "max": 0.7},
+    }
+    for op, attributes in [*table.items(), ("gelu", {"approximate": "tanh"})]:
+
+        def make(op=op, attributes=attributes) -> Builder:
+            builder = Builder(3, 7, 5)
+            builder.add(op, **attributes)
+            builder.conv(3, 6, (3, 3), padding=(1, 1))
+            builder.add(op, **attributes)
+            builder.add("flatten", start=1, end=-1)
+            builder.linear(6 * 7 * 5, 9)
+            builder.add(op, **attributes)
+            return builder
+
+        CASES[f"{op} {attributes.get('approximate', '')}".strip()] = make
+
+
+def _pools() -> None:
+    table = {
+        "max: 2x2": ("max_pool", {}),
+        "max: NIN's": ("max_pool", {"kernel": (3, 3), "stride": (2, 2), "ceil": True}),
+        "max: padded": ("max_pool", {"kernel": (3, 3), "stride": (2, 2), "padding": (1, 1)}),
+        "max: dilated": ("max_pool", {"kernel": (2, 3), "stride": (1, 2), "dilation": (3, 2)}),
+        "max: uneven": (
+            "max_pool",
+            {"kernel": (5, 2), "stride": (3, 1), "padding": (2, 1), "ceil": True},
+        ),
+        "average: 2x2": ("avg_pool", {}),
+        "average: NIN's": ("avg_pool", {"kernel": (3, 3), "stride": (2, 2), "ceil": True}),
+        "average: padding counted": (
+            "avg_pool",
+            {"kernel": (3, 3), "stride": (2, 2), "padding": (1, 1), "ceil": True},
+        ),
+        "average: padding not counted": (
+            "avg_pool",
+            {"kernel": (3, 3), "padding": (1, 1), "ceil": True, "count_include_pad": False},
+        ),
+        "average: divisor": ("avg_pool", {"kernel": (3, 2), "padding": (1, 0), "divisor": 5}),
+    }
+    for name, (op, attributes) in table.items():
+
+        def make(op=op, attributes=attributes) -> Builder:
+            builder = Builder(3, 16, 13)
+            getattr(builder, op)(**attributes)  # of the input
+            builder.conv(3, 5, (3, 3), padding=(1, 1))
+            getattr(builder, op)(**attributes)  # of a convolution, into another's margins
+            builder.conv(5, 4, (3, 3), padding=(1, 1))
+            return builder
+
+        CASES[f"pool {name}"] = make
+    for size in ([1, 1], [3, 4], [7, 6]):
+
+        def make(size=size) -> Builder:
+            builder = Builder(3, 7, 10)
+            builder.add("adaptive_avg_pool", size=size)
+            return builder
+
+        CASES[f"pool adaptive: {size}"] = make
+
+
+_convolutions()
+_activations()
+_pools()
+
+
+@case
+def nin() -> Builder:
+    builder = Builder(3, 32, 32)
+    builder.conv(3, 19, (5, 5), padding=(2, 2), sparsity=0.9)
+    builder.add("relu")
+    for outputs in ((19, 16), (16, 10)):
+        builder.conv(*outputs, sparsity=0.8)
+        builder.add("relu")
+    builder.max_pool((3, 3), (2, 2), ceil=True)
+    builder.conv(10, 20, (5, 5), padding=(2, 2), sparsity=0.9)
+    builder.add("relu")
+    builder.conv(20, 20, sparsity=0.9)
+    builder.add("leaky_relu", slope=0.2)
+    builder.avg_pool((3, 3), (2, 2), ceil=True)
+    builder.conv(20, 10, (3, 3), padding=(1, 1), sparsity=0.5)
+    builder.add("adaptive_avg_pool", size=[1, 1])
+    builder.add("flatten", start=1, end=-1)
+    return builder
+
+
+@case
+def alexnet() -> Builder:
+    builder = Builder(3, 67, 67)
+    builder.conv(3, 16, (11, 11), stride=(4, 4), sparsity=0.7)
+    builder.add("relu")
+    builder.add("lrn", size=5, alpha=1e-1, beta=0.75, k=1.0)
+    builder.max_pool((3, 3), (2, 2))
+    builder.conv(16, 24, (5, 5), padding=(2, 2), groups=2, sparsity=0.7)
+    builder.add("relu")
+    builder.add("lrn", size=4, alpha=2e-1, beta=0.6, k=2.0)
+    builder.max_pool((3, 3), (2, 2))
+    builder.add("flatten", start=1, end=-1)
+    builder.linear(24 * 3 * 3, 130, sparsity=0.75)
+    builder.add("relu")
+    builder.linear(130, 70, sparsity=0.9)
+    builder.add("relu")
+    builder.linear(70, 11, sparsity=0.0)
+    builder.add("softmax", axis=1)
+    return builder
+
+
+@case
+def vgg() -> Builder:
+    builder = Builder(3, 16, 16)
+    for inputs, outputs in ((3, 8), (8, 12)):
+        builder.conv(inputs, outputs, (3, 3), padding=(1, 1), sparsity=0.0)
+        builder.add("relu")
+        builder.conv(outputs, outputs, (3, 3), padding=(1, 1), sparsity=0.6)
+        builder.batch_norm(outputs)
+        builder.add("relu")
+        builder.max_pool()
+    builder.add("reshape", shape=[None, -1])
+    builder.linear(12 * 4 * 4, 10, sparsity=0.0, bias=False)
+    builder.add("log_softmax", axis=-1)
+    return builder
+
+
+@case
+def resnet() -> Builder:
+    builder = Builder(3, 15, 15)
+    builder.conv(3, 8, (3, 3), padding=(1, 1))
+    builder.add("relu")
+    for inputs, outputs, step in ((8, 8, 1), (8, 16, 2)):
+        start = builder.last
+        builder.conv(inputs, outputs, (3, 3), padding=(1, 1), stride=(step, step))
+        builder.add("relu")
+        builder.conv(outputs, outputs, (3, 3), padding=(1, 1))
+        main = builder.last
+        if step != 1:
+            builder.conv(inputs, outputs, stride=(step, step))
+            builder.nodes[-1]["inputs"] = [start]
+            start = builder.last
+        builder.add("add", main, start)
+        builder.add("relu")
+    builder.add("adaptive_avg_pool", size=[1, 1])
+    builder.add("flatten", start=1, end=-1)
+    builder.linear(16, 10)
+    return builder
+
+
+@case
+def branches_joined() -> Builder:
+    builder = Builder(4, 6, 6)
+    builder.conv(4, 5, (3, 3), padding=(1, 1))
+    left = builder.last
+    builder.conv(5, 7)
+    right = builder.last
+    whole = builder.add("concat", left, right, "x", axis=1)
+    builder.add("concat", whole, whole, axis=3)
+    builder.add("softmax", axis=2)
+    return builder
+
+
+@case
+def sums_broadcast() -> Builder:
+    builder = Builder(4, 6, 5)
+    builder.add("adaptive_avg_pool", size=[1, 1])
+    narrow = builder.last
+    builder.add("adaptive_avg_pool", size=[1, 5])
+    builder.nodes[-1]["inputs"] = ["x"]
+    row = builder.last
+    summed = builder.add("add", "x", narrow)
+    summed = builder.add("add", row, summed)
+    builder.add("add", summed, summed)
+    builder.add("softmax", axis=-1)
+    return builder
+
+
+@case
+def only_linear() -> Builder:
+    builder = Builder(77)
+    builder.linear(77, 130, sparsity=0.9)
+    builder.add("relu")
+    builder.batch_norm(130)
+    builder.linear(130, 64, sparsity=0.5)
+    builder.add("gelu", approximate="none")
+    builder.linear(64, 3, sparsity=1.0)
+    return builder
+
+
+@case
+def linear_in_the_middle() -> Builder:
+    builder = Builder(3, 4, 6)
+    builder.linear(6, 8)  # along the last axis
+    builder.add("relu")
+    builder.add("reshape", shape=[None, 12, 2, -1])
+    builder.conv(12, 5, (2, 2), padding=(1, 1))
+    builder.batch_norm(5)
+    return builder
+
+
+@case
+def nothing_at_all() -> Builder:
+    builder = Builder(3, 4, 6)
+    builder.add("flatten", start=1, end=2)
+    return builder

@@ -1,0 +1,76 @@
+from runtime_builder import Builder
+from runtime_cases import CASES
+
+from skinny.runtime.fuse import Kind, fuse
+from skinny.runtime.plan import split_tail
+from skinny.runtime.shapes import infer
+
+
+def layers_of(builder, *outputs):
+    return fuse(builder.graph(*outputs))
+
+
+def test_an_activation_joins_the_layer_before_it():
+    builder = Builder(2, 4, 4)
+    builder.conv(2, 3)
+    builder.add("relu")
+    (layer,) = layers_of(builder)
+    assert layer.op == "conv"
+    assert layer.activations[0].kind == Kind.clamp
+    assert layer.output == builder.last
+
+
+def test_a_value_with_a_second_reader_is_not_fused_away():
+    builder = Builder(2, 4, 4)
+    before = builder.conv(2, 3)
+    after = builder.add("relu")
+    builder.add("add", before, after)
+    assert [layer.op for layer in layers_of(builder)] == ["conv", "activate", "add"]
+
+
+def test_a_value_that_is_an_output_is_not_fused_away():
+    builder = Builder(2, 4, 4)
+    before = builder.conv(2, 3)
+    after = builder.add("relu")
+    assert [layer.op for layer in layers_of(builder, before, after)] == ["conv", "activate"]
+
+
+def test_only_one_activation_joins():
+    builder = Builder(2, 4, 4)
+    builder.conv(2, 3)
+    builder.add("relu")
+    builder.add("tanh")
+    assert [layer.op for layer in layers_of(builder)] == ["conv", "activate"]
+
+
+def tail_of(builder):
+    shapes = infer(builder.graph(), lambda name: builder.tensors[name].shape)
+    layers = layers_of(builder)
+    first, boundary = split_tail(layers, builder.last, shapes)
+    return [layer.op for layer in layers[first:]], boundary
+
+
+def test_the_tail_is_the_linear_layers_at_the_end():
+    ops, _ = tail_of(CASES["alexnet"]())
+    assert ops == ["linear", "linear", "linear", "softmax"]
+
+
+def test_a_network_of_linear_layers_is_all_tail():
+    assert tail_of(CASES["only_linear"]()) == (
+        ["linear", "batch_norm", "linear", "linear"],
+        "x",
+    )
+
+
+def test_a_network_without_linear_layers_has_no_tail():
+    ops, boundary = tail_of(CASES["nin"]())
+    assert ops == []
+    assert boundary == CASES["nin"]().last
+
+
+def test_two_values_do_not_enter_the_tail():
+    builder = Builder(6)
+    first = builder.linear(6, 5)
+    builder.linear(5, 5)
+    builder.add("add", first, builder.last)
+    assert tail_of(builder) == (["linear", "linear", "add"], "x")

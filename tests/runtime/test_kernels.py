@@ -1,0 +1,122 @@
+"""The kernels against the NumPy reference. No torch here: `make sanitize` runs this file under
+AddressSanitizer and UBSan, test_isa.py with every instruction set."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from runtime_builder import Builder
+from runtime_cases import CASES
+
+from skinny import packing
+from skinny.runtime import load, reference
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("kernels")
+
+
+def check(builder: Builder, folder, images: int, threads: int = 2) -> None:
+    path = folder / "net.skinny"
+    packing.write(path, builder.tensors, graph=builder.graph())
+    x = builder.batch(images)
+    result = load(path, threads=threads)(x)
+    wanted = reference.run(builder.graph(), builder.tensors.__getitem__, x)[0]
+    scale = max(np.abs(wanted).max(), 1e-6)
+    np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-5 * scale)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_image_and_several_equal_the_reference(name, folder):
+    for images in (1, 21):
+        check(CASES[name](), folder, images)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_any_convolution_equals_the_reference(folder, data):
+    def pair(low, high):
+        return data.draw(st.tuples(st.integers(low, high), st.integers(low, high)))
+
+    groups = data.draw(st.sampled_from([1, 1, 1, 2, 3]))
+    inputs, outputs = (groups * data.draw(st.integers(1, 20)) for _ in range(2))
+    kernel, stride, dilation, padding = pair(1, 5), pair(1, 3), pair(1, 3), pair(0, 3)
+    height, width = (
+        data.draw(st.integers(max(1, d * (k - 1) + 1 - 2 * p), 40))
+        for k, d, p in zip(kernel, dilation, padding, strict=True)
+    )
+    builder = Builder(inputs, height, width, seed=data.draw(st.integers(0, 99)))
+    builder.conv(
+        inputs,
+        outputs,
+        kernel,
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        groups=groups,
+        sparsity=data.draw(st.sampled_from([0.0, 0.3, 0.8, 0.97])),
+        bias=data.draw(st.booleans()),
+    )
+    if data.draw(st.booleans()):
+        builder.add(data.draw(st.sampled_from(["relu", "silu"])))
+        builder.conv(outputs, 7, sparsity=0.6)
+    check(builder, folder, data.draw(st.sampled_from([1, 2, 9, 16])), data.draw(st.integers(1, 3)))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    inputs=st.integers(1, 300),
+    outputs=st.integers(1, 40),
+    sparsity=st.sampled_from([0.0, 0.4, 0.8, 0.95, 0.999, 1.0]),
+    images=st.sampled_from([1, 2, 4, 5, 40, 150]),
+)
+def test_any_linear_layer_equals_the_reference(folder, inputs, outputs, sparsity, images):
+    builder = Builder(inputs)
+    builder.linear(inputs, outputs, sparsity=sparsity)
+    check(builder, folder, images)
+
+
+def test_weights_far_apart_in_a_row_are_found(folder):
+    builder = Builder(3000)
+    builder.linear(3000, 3, sparsity=1.0)
+    weight = builder.tensors["t0.weight"]
+    weight[0, [0, 255, 256, 511, 1100, 2999]] = [1, 2, 3, 4, 5, 6]
+    weight[2, 2999] = 7
+    for images in (1, 33):
+        check(builder, folder, images)
+
+
+def test_a_batch_larger_than_a_run_is_divided(folder):
+    builder = Builder(2, 3, 3)
+    builder.conv(2, 3, (3, 3), padding=(1, 1))
+    check(builder, folder, 613)
+
+
+def test_more_threads_than_there_is_work(folder):
+    for images in (1, 3, 16):
+        check(CASES["nin"](), folder, images, threads=13)
+
+
+@pytest.mark.parametrize("images", [1, 16])
+def test_infinities_stay_where_they_belong(folder, images):
+    """A weight that is zero takes no part: an infinite input reaches only its own outputs."""
+    builder = Builder(2, 1, 1)
+    builder.conv(2, 2, sparsity=1.0, bias=False)
+    builder.tensors["t0.weight"][0, 0] = 1
+    path = folder / "net.skinny"
+    packing.write(path, builder.tensors, graph=builder.graph())
+    x = np.full((images, 2, 1, 1), np.inf, np.float32)
+    y = load(path)(x)
+    assert (y[:, 0] == np.inf).all()
+    assert (y[:, 1] == 0).all()
+
+
+@pytest.mark.parametrize("images", [1, 16])
+def test_a_relu_passes_nan_on(folder, images):
+    builder = Builder(1, 1, 1)
+    builder.conv(1, 1, sparsity=0.0)
+    builder.add("relu")
+    path = folder / "net.skinny"
+    packing.write(path, builder.tensors, graph=builder.graph())
+    assert np.isnan(load(path)(np.full((images, 1, 1, 1), np.nan, np.float32))).all()

@@ -1,0 +1,74 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skinny.runtime.layout import Buffer, arrange, compact, padded
+from skinny.runtime.tiles import TILE_VECTORS, block_channels, choose_tile
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 300), st.integers(0, 20), st.integers(0, 5)),
+        min_size=1,
+        max_size=30,
+    )
+)
+def test_no_two_values_alive_at_a_time_share_memory(sizes):
+    buffers = []
+    for size, first, length in sizes:
+        buffer = Buffer(compact((size,)), first)
+        buffer.last = first + length
+        buffers.append(buffer)
+    total = arrange(buffers)
+    for i, a in enumerate(buffers):
+        assert a.view.offset + a.view.positions <= total
+        for b in buffers[i + 1 :]:
+            if a.first <= b.last and b.first <= a.last:
+                apart = (
+                    a.view.offset + a.view.positions <= b.view.offset
+                    or b.view.offset + b.view.positions <= a.view.offset
+                )
+                assert apart
+
+
+def test_a_value_that_is_no_longer_needed_makes_room():
+    buffers = [Buffer(compact((100,)), i) for i in range(8)]
+    for buffer in buffers:
+        buffer.last = buffer.first + 1
+    assert arrange(buffers) <= 2 * 112
+
+
+@given(
+    st.integers(1, 4), st.integers(1, 9), st.integers(1, 9), st.integers(0, 4), st.integers(0, 4)
+)
+def test_margins_hold_every_tap_of_a_padded_convolution(channels, height, width, top, left):
+    view = padded((channels, height, width), (top, left))
+    corner = view.origin - top * view.pitch - left
+    assert corner >= 0
+    last = corner + (height - 1 + 2 * top) * view.pitch + width - 1 + 2 * left
+    assert last < view.plane
+    rows = {view.origin + y * view.pitch + x for y in range(height) for x in range(width)}
+    for y in range(-top, height + top):
+        for x in range(-left, width + left):
+            at = view.origin + y * view.pitch + x
+            assert (at in rows) == (0 <= y < height and 0 <= x < width)
+
+
+@given(
+    st.integers(1, 60),
+    st.integers(1, 200),
+    st.integers(0, 5),
+    st.sampled_from([4, 8, 16]),
+    st.booleans(),
+)
+def test_tiles_fit_the_registers_and_cover_the_plane(height, width, extra, lanes, many):
+    n = lanes if many else 1
+    tile = choose_tile(height, width, width + extra, lanes, n)
+    assert 1 <= tile.rows * tile.vectors <= TILE_VECTORS
+    covered = tile.tiles * tile.rows * tile.vectors * lanes
+    assert covered >= height * width * n
+    assert not (tile.flat and many)
+
+
+@given(st.integers(1, 600), st.integers(1, 100000), st.floats(0, 1000))
+def test_blocks_are_of_one_channel_at_least(channels, footprint, taps):
+    assert 1 <= block_channels(channels, footprint, taps) <= channels
