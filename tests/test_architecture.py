@@ -19,7 +19,7 @@ ALLOWED = {
     "skinny.models": {"models"},
     "skinny.data": {"data"},
     "skinny.packing": {"packing"},
-    "skinny.export.model": {"export", "packing"},
+    "skinny.export.model": {"export", "packing", "iht"},
     "skinny.export.onnx": {"export", "packing"},
     "skinny.training": {"training", "iht", "models", "data", "export", "packing"},
     "skinny.experiments.report": {

@@ -10,6 +10,7 @@ from skinny import packing
 from skinny.errors import SkinnyError
 from skinny.export.graph import take_graph
 from skinny.export.tensors import to_arrays, to_tensor
+from skinny.iht.layers import unwrapped
 from skinny.packing import Values
 
 
@@ -35,7 +36,7 @@ def pack(
     The model is packed in eval mode and left as it was.
     """
     if isinstance(model, nn.Module):
-        model = _unwrap(model)
+        model = unwrapped(model)
         if example is None and not weights_only:
             raise SkinnyError(
                 "packing a model needs an example input to take its graph from: "
@@ -74,14 +75,3 @@ def unpack(path: str | os.PathLike[str]) -> dict[str, Tensor]:
                 else state[other]
             )
         return state
-
-
-def _unwrap(model: nn.Module) -> nn.Module:
-    """The model itself, out of torch.compile and the parallel wrappers, whose names differ."""
-    while True:
-        if isinstance(inner := getattr(model, "_orig_mod", None), nn.Module):
-            model = inner
-        elif isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel):
-            model = model.module
-        else:
-            return model
