@@ -22,6 +22,9 @@ ALLOWED = {
     "skinny.export.model": {"export", "packing"},
     "skinny.export.onnx": {"export", "packing"},
     "skinny.training": {"training", "iht", "models", "data", "export", "packing"},
+    "skinny.experiments.report": {
+        *("experiments", "training", "iht", "models", "data", "export", "packing")
+    },
 }
 HELPERS = {"errors", "files", "native", "_native"}
 WITHOUT_TORCH = (

@@ -5,8 +5,8 @@ import subprocess
 import sys
 
 import pytest
-import tyro
 
+from skinny.cli.command_line import parse
 from skinny.cli.data import Data, run
 from skinny.data import DataError
 
@@ -30,7 +30,7 @@ def folder(tmp_path):
 
 
 def do(*words):
-    return run(tyro.cli(Data, args=[str(word) for word in words]))
+    return run(parse(Data, [str(word) for word in words], "skinny data"))
 
 
 def test_without_a_word_it_lists_what_is_there(folder, capsys):

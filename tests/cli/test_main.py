@@ -28,8 +28,11 @@ def test_every_command_has_help_with_an_example(command, capsys):
     with pytest.raises(SystemExit) as end:
         main([command, "--help"])
     assert end.value.code == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    assert f"Example: skinny {command}" in shown
+    shown = capsys.readouterr().out
+    assert f"Example: skinny {command}" in " ".join(shown.split())
+    assert "\n\n\n" not in shown
+    assert "\n    Example" not in shown  # the docstring's indentation is not part of the text
+    assert "--no-json" not in shown
 
 
 def test_an_unknown_command_is_bad_usage(capsys):
@@ -40,7 +43,12 @@ def test_an_unknown_command_is_bad_usage(capsys):
 @pytest.mark.parametrize(
     ("arguments", "code", "complaint"),
     [
-        (["train", "nosuch"], 1, "there is no recipe 'nosuch'; there are demo"),
+        (["train", "nosuch"], 2, "there is no recipe 'nosuch'; there are demo"),
+        (["sweep", "nosuch"], 2, "there is no recipe 'nosuch'; there are demo"),
+        (["reproduce", "nosuch"], 2, "there is no experiment 'nosuch'; there are table1"),
+        (["reproduce", "--plan"], 2, "say which experiment"),
+        (["train", "--baseline", "demo"], 2, "demo must come before the flags: skinny train demo"),
+        (["sweep", "--seeds", "0", "--plan", "demo"], 2, "demo must come before the flags"),
         (["train", "demo", "--sparsity", "1.5"], 1, "sparsity is 1.5, but must lie in [0, 1)"),
         (["train", "demo", "--epochs", "3"], 1, "too short for one cycle"),
         (["train", "demo", "--threads", "0"], 1, "threads is 0"),
@@ -56,6 +64,26 @@ def test_a_mistake_is_one_line_on_stderr(arguments, code, complaint, capsys, mon
     assert complaint in error
 
 
+def test_a_recipes_name_may_be_the_value_of_a_flag(capsys):
+    assert main(["train", "--name", "demo", "--plan"]) == 0
+    assert '"name": "demo"' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "usage"),
+    [
+        (["train"], "usage: skinny train [RECIPE] [-h] [OPTIONS]"),
+        (["train", "demo"], "usage: skinny train demo [-h] [OPTIONS]"),
+        (["sweep"], "usage: skinny sweep [RECIPE] [-h] [OPTIONS]"),
+        (["reproduce"], "usage: skinny reproduce EXPERIMENT [-h] [OPTIONS]"),
+    ],
+)
+def test_the_usage_line_shows_where_a_name_goes(words, usage, capsys):
+    with pytest.raises(SystemExit):
+        main([*words, "--help"])
+    assert capsys.readouterr().out.startswith(usage + "\n")
+
+
 def test_bad_flags_are_bad_usage():
     with pytest.raises(SystemExit) as end:
         main(["train", "demo", "--epochs", "many"])
@@ -67,6 +95,24 @@ def test_debug_shows_the_traceback():
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 1
     assert "Traceback" in run.stderr
+
+
+def test_a_warning_is_one_line_on_stderr(tmp_path):
+    """In a process of its own, where warnings are told as users see them."""
+    (tmp_path / "mine.py").write_text(
+        "import warnings\n"
+        "from torch import nn\n"
+        "def tiny(classes, channels, image_size):\n"
+        "    warnings.warn('this is\\nodd')\n"
+        "    h, w = image_size\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(channels * h * w, classes))\n"
+    )
+    command = [
+        sys.executable, "-m", "skinny.cli.main", "train", "demo", "--model", "mine:tiny",
+        "--epochs", "2", "--s1", "1", "--s2", "1", "--quiet",
+    ]  # fmt: skip
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert run.stderr == "skinny: this is odd\n"
 
 
 def test_train_shows_the_timeline_epochs_and_tables(tmp_path, capsys):
@@ -121,6 +167,9 @@ def test_a_users_model_is_trained(tmp_path, capsys, monkeypatch):
     ]  # fmt: skip
     assert main(command) == 0
     assert "640" in capsys.readouterr().out
+    command[2:4] = ["--model=mine:tiny"]
+    assert main(command) == 0
+    assert "finished already" in capsys.readouterr().out
 
 
 def test_demo_compares_over_three_seeds(tmp_path, capsys):

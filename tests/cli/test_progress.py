@@ -1,5 +1,7 @@
 import io
 import json
+import re
+import sys
 
 from rich.console import Console
 
@@ -48,14 +50,43 @@ def test_json_lines(capsys):
     assert captured.err == "going on\n"
 
 
-def test_the_live_display_shows_spans_epoch_loss_speed_and_time_left():
-    console = Console(file=io.StringIO(), force_terminal=True, width=100, color_system=None)
+def test_the_live_display_is_six_lines_on_a_narrow_terminal(monkeypatch):
+    console = Console(file=io.StringIO(), force_terminal=True, width=80, color_system=None)
+    seconds = iter([0.0, 35.0])
+    monkeypatch.setattr("skinny.cli.progress.time.monotonic", lambda: next(seconds, 35.0))
     live = LiveProgress(console)
     live.begin(PLAN)
     live.step(Step(3, 5, 320, 0.4321, "sparse", 0.525))
-    live.epoch(RECORD)
+    live.epoch({**RECORD, "test_accuracy": 0.75})
+    console.file.truncate(0)
+    console.file.seek(0)
+    live.end()
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "", console.file.getvalue())
+    title, spans, bar, now, speed, last = [line.rstrip() for line in shown.splitlines()][:6]
+    assert title == f"{CONFIG.run_name}: nin-digits on digits"
+    assert re.fullmatch("▁+█+▁+█+", spans)
+    assert len(spans) == 72
+    assert re.fullmatch("━+╸?", bar)
+    assert now == "epoch 4/24  step 5/10  sparse 52.5%  loss 0.4321"
+    assert re.fullmatch(r"64 images/s  3:25 left", speed)
+    assert last == "epoch 1/24: sparse 52.5%, loss 1.2500, training 50.00%, test 75.00%"
+
+
+def test_before_the_first_step_the_live_display_knows_no_speed():
+    console = Console(file=io.StringIO(), force_terminal=True, width=80, color_system=None)
+    live = LiveProgress(console)
+    live.begin(PLAN)
     live.end()
     shown = console.file.getvalue()
-    for text in ("epoch 4/24", "step 5/10", "sparse 52.5%", "loss 0.4321", "images/s", "left"):
-        assert text in shown
-    assert "▁▁▁▁▁▁█" in shown
+    assert "epoch 1/24  step 0/10  dense" in shown
+    assert "images/s" not in shown
+
+
+def test_what_is_written_to_stderr_goes_above_the_live_display():
+    console = Console(file=io.StringIO(), force_terminal=True, width=80, color_system=None)
+    live = LiveProgress(console)
+    live.begin(PLAN)
+    print("skinny: this is odd", file=sys.stderr)
+    live.end()
+    shown = [line.rstrip() for line in console.file.getvalue().splitlines()]
+    assert any(line.endswith("skinny: this is odd") for line in shown)

@@ -8,7 +8,7 @@ import pytest
 
 from skinny.data.catalog import MNIST, Download
 from skinny.data.errors import DataError
-from skinny.data.fetch import fetch, md5_of
+from skinny.data.fetch import fetch, md5_of, watching
 
 
 class _Handler(http.server.SimpleHTTPRequestHandler):
@@ -61,6 +61,26 @@ def test_files_are_downloaded_once_and_then_kept(served, tmp_path):
     assert [path.parent for path in paths] == [tmp_path / "new" / "data" / "mnist"] * 4
     assert all(path.read_bytes() == (folder / path.name).read_bytes() for path in paths)
     assert len(list(paths[0].parent.iterdir())) == 4
+
+
+def test_a_watcher_is_told_of_every_file_from_no_bytes_to_all(served, tmp_path, capfd):
+    folder, entry = served
+    (folder / entry.downloads[0].file).write_bytes(large := bytes(300_000))
+    first = dataclasses.replace(entry.downloads[0], md5=hashlib.md5(large).hexdigest())
+    entry = dataclasses.replace(entry, downloads=(first, *entry.downloads[1:]))
+    told = []
+    with serving(folder) as (address, _), watching(lambda *news: told.append(news)):
+        paths = fetch(with_mirrors(entry, address), tmp_path)
+    for path in paths:
+        size = path.stat().st_size
+        of_one = [(done, total) for _, file, done, total in told if file == path]
+        assert of_one[0] == (0, 0)
+        assert of_one[-1] == (size, size)
+        assert of_one.count((size, size)) == 1
+        assert of_one == sorted(of_one)
+    assert len([news for news in told if news[1] == paths[0]]) == 6  # 0, four chunks, the rest
+    assert {news[0] for news in told} == {address + path.name for path in paths}
+    assert capfd.readouterr() == ("", "")  # who watches does not want pooch's log as well
 
 
 def test_the_second_address_is_used_when_the_first_fails(served, tmp_path):

@@ -74,7 +74,11 @@ def test_a_member_that_promises_more_than_there_is_is_an_error(tmp_path):
         read_members(path, ["f"])
 
 
-@pytest.mark.parametrize("contents", [b"", b"PK\x03\x04", gzip.compress(b"no tar" * 200)])
+@pytest.mark.parametrize(
+    "contents",
+    [b"", b"PK\x03\x04", gzip.compress(b"no tar" * 200)],
+    ids=["empty", "zip", "gzip of something else"],
+)
 def test_what_is_no_archive_says_so(tmp_path, contents):
     (tmp_path / "a.tar.gz").write_bytes(contents)
     with pytest.raises(DataError, match=r"a.tar.gz: "):

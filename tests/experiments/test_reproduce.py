@@ -21,7 +21,7 @@ def runs(tmp_path_factory):
     """All experiments with one seed: every distinct run once."""
     folder = tmp_path_factory.mktemp("runs")
     outcomes = reproduce(EXPERIMENTS, folder, executor=Serial())
-    assert {outcome.status for outcome in outcomes} == {"trained"}
+    assert [outcome for outcome in outcomes if outcome.status != "trained"] == []
     assert len(outcomes) == len(first_configs(EXPERIMENTS)) + len(searched_configs(EXPERIMENTS))
     return folder
 

@@ -30,12 +30,16 @@ def test_runs_are_found_by_their_folder_or_the_one_above(finished):
     assert runs[0].kept < runs[0].size
 
 
-def test_the_packed_file_is_what_counts_on_disk(finished):
+def test_the_packed_file_is_what_counts_on_disk_or_what_was_recorded_of_it(finished):
     run = read_run(finished)
-    assert run.packed_bytes is None
-    assert run.dense_bytes == 4 * run.result["parameters"]
-    (finished / "model.skinny").write_bytes(b"x" * 321)
-    assert read_run(finished).packed_bytes == 321
+    assert run.packed_bytes == (finished / "model.skinny").stat().st_size
+    (finished / "model.skinny").unlink()
+    assert read_run(finished).packed_bytes == run.packed_bytes
+    file = finished / "result.json"
+    result = json.loads(file.read_text())
+    del result["bytes"]
+    file.write_text(json.dumps(result))
+    assert read_run(finished).packed_bytes is None
 
 
 def test_an_unfinished_run_is_named_and_passed_over(finished):
@@ -63,6 +67,8 @@ def test_folders_without_runs_say_so(tmp_path):
         {"weights": {"a": {"size": 1, "kept": 2}}},
         {"weights": []},
         {"parameters": "many"},
+        {"bytes": {"packed": "few"}},
+        {"bytes": {}},
     ],
     ids=str,
 )

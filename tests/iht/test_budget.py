@@ -84,6 +84,10 @@ def test_global_leaves_no_layer_empty():
         ({"*.weight": 0.0}, {"conv1.weight": 14400, "cccp1.weight": 30720, "fc.weight": 1600}),
         ({"fc": 17}, {"conv1.weight": 1440, "cccp1.weight": 3072, "fc.weight": 17}),
         (
+            {"fc": 50, "*": 2000},  # what a later rule says of a layer that has one is not asked
+            {"conv1.weight": 2000, "cccp1.weight": 2000, "fc.weight": 50},
+        ),
+        (
             {"c*": 0.5, "conv1": 0.1},  # the first match holds
             {"conv1.weight": 7200, "cccp1.weight": 15360, "fc.weight": 160},
         ),

@@ -226,7 +226,8 @@ def test_clipping_and_norms_do_not_see_truncated_gradients():
     assert_truncated_are_zero(iht)
 
 
-def test_gradients_changed_after_they_arrived_are_masked_again():
+@pytest.mark.parametrize("fresh", [False, True])
+def test_gradients_changed_after_they_arrived_are_masked_again(fresh):
     model = network()
     optimizer = optimizer_for(model)
     iht = IHT(model, optimizer, timeline.oneshot(epochs=2, sparsity=0.6, dense=1))
@@ -238,6 +239,11 @@ def test_gradients_changed_after_they_arrived_are_masked_again():
         nn.functional.cross_entropy(model(x), y).backward()
         for parameter in model.parameters():
             parameter.grad.add_(1.0)  # noise, as some methods add it
+        if fresh:  # in a new tensor, which may lie where the old one was
+            noisy = [parameter.grad.clone() for parameter in model.parameters()]
+            for parameter, gradient in zip(model.parameters(), noisy, strict=True):
+                parameter.grad = None
+                parameter.grad = torch.empty_like(parameter).copy_(gradient)
         optimizer.step()
         assert_truncated_are_zero(iht)
         for name, weight in iht.weights.items():
@@ -567,6 +573,12 @@ def test_weights_the_optimizer_does_not_hold_are_refused_by_name():
 def test_state_of_another_timeline_or_model_is_refused():
     model = network()
     iht = IHT(model, optimizer_for(model), LINE)
+    by_step = timeline.Timeline("sdnn", "step", LINE.spans)
+    other_model = network()
+    with pytest.raises(SkinnyError, match="another timeline"):
+        iht.load_state_dict(IHT(other_model, optimizer_for(other_model), by_step).state_dict())
+    with pytest.raises(SkinnyError, match="not the state of an IHT: it has no 'before'"):
+        iht.load_state_dict({})
     with pytest.raises(SkinnyError, match="another timeline"):
         iht.load_state_dict(IHT(model, optimizer_for(model), timeline.dense(epochs=8)).state_dict())
     other = nn.Sequential(nn.Linear(3, 4))

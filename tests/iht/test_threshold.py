@@ -130,6 +130,7 @@ def test_counts_compare_tensors_of_different_types_by_value():
     [
         (torch.ones(4), 5, r"k = 5 of 4"),
         (torch.ones(4), -1, r"k = -1 of 4"),
+        (torch.ones(4), 2.0, r"k is 2.0; it must be a whole number"),
         (torch.ones(4, dtype=torch.int32), 1, r"torch.int32; allowed: float16"),
         (torch.tensor([1.0, float("nan")]), 1, r"1 of 2 entries are NaN or infinite"),
         (torch.tensor([float("inf"), float("-inf")]), 1, r"2 of 2 entries are NaN or infinite"),

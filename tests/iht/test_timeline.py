@@ -76,6 +76,11 @@ def test_iterative_covers_every_total_and_ends_at_the_target(total, sparsity):
     assert levels == sorted(levels)
 
 
+def test_iterative_prunes_five_times_and_leaves_time_to_recover():
+    line = timeline.iterative(epochs=100, sparsity=0.9)
+    assert phases(line) == [("D", 30), ("S", 10), ("S", 10), ("S", 10), ("S", 10), ("S", 30)]
+
+
 @pytest.mark.parametrize("given", [{"dense": 10}, {"dense": 8, "sparse": 3}])
 def test_iterative_needs_room_for_a_round(given):
     with pytest.raises(SkinnyError, match="leave no round"):

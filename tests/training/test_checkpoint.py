@@ -43,6 +43,15 @@ def test_a_damaged_one_falls_back_to_the_one_before_and_says_so(tmp_path):
         assert "last.pt is damaged" in said[0]
 
 
+def test_a_damaged_one_never_takes_the_place_of_a_good_one(tmp_path):
+    states(tmp_path)
+    (tmp_path / "last.pt").write_bytes(b"SKINNYCK nonsense")
+    assert checkpoint.load(tmp_path, lambda text: None, set_aside=True)["number"] == 0
+    checkpoint.save(tmp_path, {"number": 2})
+    (tmp_path / "last.pt").write_bytes(b"SKINNYCK nonsense")
+    assert checkpoint.load(tmp_path, lambda text: None)["number"] == 0
+
+
 def test_a_kill_between_the_two_renames_loses_nothing(tmp_path):
     states(tmp_path)
     (tmp_path / "last.pt").rename(tmp_path / "previous.pt")

@@ -84,6 +84,7 @@ def test_layer_rules_are_sparsities_or_counts():
         ({"sparsity": 1.0}, r"sparsity is 1.0"),
         ({"epochs": 0}, "epochs is 0"),
         ({"epochs": 19}, "too short for one cycle"),
+        ({"seed": 2**40}, "seed is 1099511627776"),
         ({"lr": -1.0}, "lr is -1.0"),
         ({"lr": float("nan")}, "lr is nan"),
         ({"momentum": 1.0}, r"momentum is 1.0; it must lie in \[0, 1\)"),

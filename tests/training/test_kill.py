@@ -18,9 +18,9 @@ COMMAND = [
 TIMEOUT = 120  # seconds until a hanging test is given up
 
 
-def start(runs, script="import sys; from skinny.cli.main import main; sys.exit(main())"):
+def start(runs, script="import sys; from skinny.cli.main import main; sys.exit(main())", *extra):
     return subprocess.Popen(
-        [sys.executable, "-c", script, *COMMAND, "--runs", str(runs)],
+        [sys.executable, "-c", script, *extra, *COMMAND, "--runs", str(runs)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -56,24 +56,39 @@ def uninterrupted(tmp_path_factory):
     return final_weights(runs)
 
 
-def test_killed_in_a_dense_and_in_a_sparse_span_it_goes_on_exactly(tmp_path, uninterrupted):
-    """One run, killed from outside after epoch 1 (dense span over) and after epoch 4 (dense)."""
-    killed_in = []
-    for wait_for in (2, 4):  # epochs on record: then a sparse, then a dense span is under way
-        process = start(tmp_path)
-        deadline = time.monotonic() + TIMEOUT
-        while time.monotonic() < deadline:
-            metrics = only_folder(tmp_path).metrics() if any(tmp_path.iterdir()) else []
-            if len(metrics) >= wait_for:
-                break
-            assert process.poll() is None, process.communicate()[0]
-        process.send_signal(signal.SIGKILL)
-        assert finish(process)[0] == -signal.SIGKILL
-        killed_in.append(only_folder(tmp_path).metrics()[-1]["phase"])
+# Counts optimizer steps and kills itself, as kill -9 would, right after the one asked for.
+KILLS_ITSELF_AT_STEP = """
+import os, signal, sys
+from torch.optim.optimizer import register_optimizer_step_post_hook
+from skinny.cli.main import main
+from skinny.training import session
+
+target, steps, parts = int(sys.argv.pop(1)), 0, []
+build = session.build
+session.build = lambda *args, **kwargs: parts.append(build(*args, **kwargs)) or parts[0]
+
+def count(*_):
+    global steps
+    steps += 1
+    if steps == target:
+        print("killed in a", parts[0].iht.span.phase, "span", flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+register_optimizer_step_post_hook(count)
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(("step", "phase"), [(6, "sparse"), (14, "dense"), (22, "sparse")])
+def test_killed_in_any_span_it_goes_on_exactly(tmp_path, uninterrupted, step, phase):
+    """Epochs have four steps, and the spans are D1 S2 D1 S2: killed in the midst of an epoch."""
+    code, output = finish(start(tmp_path, KILLS_ITSELF_AT_STEP, str(step)))
+    assert code == -signal.SIGKILL
+    assert output.splitlines()[-1] == f"killed in a {phase} span"
+    assert only_folder(tmp_path).result() is None
     code, output = finish(start(tmp_path))
     assert code == 0, output
     assert "going on in" in output
-    assert set(killed_in) == {"dense", "sparse"}
     assert_same(final_weights(tmp_path), uninterrupted)
 
 
@@ -110,8 +125,10 @@ def test_killed_while_writing_a_checkpoint_it_goes_on_exactly(tmp_path, uninterr
 
 def test_interrupted_by_ctrl_c_it_says_so_in_one_line(tmp_path):
     process = start(tmp_path)
+    deadline = time.monotonic() + TIMEOUT
     while not (any(tmp_path.iterdir()) and only_folder(tmp_path).metrics()):
         assert process.poll() is None
+        assert time.monotonic() < deadline
     process.send_signal(signal.SIGINT)
     code, output = finish(process)
     assert code == 130
@@ -124,13 +141,15 @@ import resource, signal, sys
 from skinny.cli.main import main
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # past the limit a write just fails
-resource.setrlimit(resource.RLIMIT_FSIZE, (8000, 8000))
+limit = int(sys.argv.pop(1))
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 sys.exit(main())
 """
 
 
-def test_a_full_disk_ends_in_one_line_and_spoils_nothing(tmp_path, uninterrupted):
-    code, output = finish(start(tmp_path, FULL_DISK))
+@pytest.mark.parametrize("limit", [500, 8000])  # the config does not fit; a checkpoint does not
+def test_a_full_disk_ends_in_one_line_and_spoils_nothing(tmp_path, uninterrupted, limit):
+    code, output = finish(start(tmp_path, FULL_DISK, str(limit)))
     assert code == 1
     assert "cannot write to" in output.splitlines()[-1]
     assert "run the same command again" in output.splitlines()[-1]

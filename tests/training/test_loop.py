@@ -6,6 +6,7 @@ import torch
 
 from skinny.errors import SkinnyError
 from skinny.training import Config, RunFolder, Silent, figures, load_run, train
+from skinny.training import config as configs
 from skinny.training.session import build, build_optimizer
 
 TINY = Config(
@@ -202,6 +203,34 @@ def test_a_cut_off_metrics_line_is_dropped(tmp_path):
     with folder.metrics_file.open("a") as file:
         file.write('{"epoch": 2, "train_lo')
     assert len(folder.metrics()) == 2
+
+
+@pytest.mark.parametrize("name", ["result.json", "histograms.json"])
+@pytest.mark.parametrize("damage", ["{}", "[1]", '{"epo', ""])
+def test_a_damaged_record_is_one_sentence(tmp_path, name, damage):
+    (tmp_path / name).write_text(damage)
+    folder = RunFolder(tmp_path)
+    read = folder.result if name == "result.json" else folder.histograms
+    with pytest.raises(SkinnyError, match=name):
+        read()
+
+
+def test_a_run_whose_records_are_lost_says_so(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        train(TINY, RunFolder(tmp_path / "a"), observer=StopAt(2, 1))
+    (tmp_path / "a" / "metrics.jsonl").write_text("")
+    with pytest.raises(SkinnyError, match="lacks epochs that the checkpoint has"):
+        run(tmp_path / "a")
+
+
+def test_one_dense_baseline_serves_every_sparsity():
+    one, other = (
+        configs.dense_baseline(dataclasses.replace(TINY, sparsity=s, s1=n, budget=b))
+        for s, n, b in ((0.5, 1, "erk"), (0.9, 2, "uniform"))
+    )
+    assert one == other
+    assert one.method == "dense"
+    assert one.epochs == TINY.epochs
 
 
 def test_caffes_learning_rates_reach_the_groups():

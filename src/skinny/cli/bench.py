@@ -5,12 +5,12 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Annotated
 
 import numpy as np
 import tyro
 
 from skinny import native
+from skinny.cli.command_line import parse
 from skinny.cli.peers import Run, installed, prepare
 from skinny.errors import SkinnyError
 from skinny.runtime import load
@@ -32,14 +32,14 @@ class Bench:
     """Threads for everyone; all cores by default."""
     rounds: int = 20
     """How often each contender runs."""
-    profile: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    profile: bool = False
     """Also print the time of each layer."""
-    json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    json: bool = False
     """Print JSON."""
 
 
 def main(argv: list[str]) -> int:
-    return run(tyro.cli(Bench, args=argv, prog="skinny bench"))
+    return run(parse(Bench, argv, "skinny bench"))
 
 
 def run(arguments: Bench) -> int:

@@ -9,6 +9,9 @@ import tyro
 from rich.console import Console
 from rich.table import Column, Table
 
+from skinny.cli import downloads
+from skinny.cli.command_line import parse
+
 
 @dataclass(frozen=True)
 class Data:
@@ -35,7 +38,7 @@ class Data:
 
 
 def main(argv: list[str]) -> int:
-    return run(tyro.cli(Data, args=argv, prog="skinny data"))
+    return run(parse(Data, argv, "skinny data"))
 
 
 def run(arguments: Data) -> int:
@@ -102,10 +105,11 @@ def _fetch(arguments: Data) -> int:
     if not arguments.names:
         raise DataError("say what to fetch, for example: skinny data fetch mnist")
     root = search_path(arguments.data_dir)[0]
-    fetched = {
-        entry.name: [str(path) for path in fetch(entry, root, mirror=arguments.mirror)]
-        for entry in official(arguments.names)
-    }
+    with downloads.shown():
+        fetched = {
+            entry.name: [str(path) for path in fetch(entry, root, mirror=arguments.mirror)]
+            for entry in official(arguments.names)
+        }
     if arguments.json:
         _print_json(fetched)
     else:

@@ -8,11 +8,11 @@ from statistics import mean, stdev
 from typing import Any
 
 import torch
-import tyro
 from rich.console import Console
 from rich.table import Table
 
 from skinny.cli import progress, summary
+from skinny.cli.command_line import parse
 from skinny.files import atomic_write
 from skinny.training import Config, RunFolder, figures, recipe, train
 from skinny.training import config as configs
@@ -37,7 +37,7 @@ class Demo:
 
 
 def main(argv: list[str]) -> int:
-    return run(tyro.cli(Demo, args=argv, prog="skinny demo"))
+    return run(parse(Demo, argv, "skinny demo"))
 
 
 def run(arguments: Demo) -> int:
@@ -77,12 +77,14 @@ def run(arguments: Demo) -> int:
     picture = arguments.runs / "demo.png"
     _draw(done, picture)
     console.print(_table(done))
-    console.print(_verdict(done))
+    console.print(_verdict(done), soft_wrap=True)
     console.print(
         f"\nLook next at\n  {picture}: this comparison as a picture\n"
         f"  {last.figures}: learning curves, sparsity and weights of one run\n"
         "  skinny train --help: your own data, network, sparsity and timeline\n"
-        "  README.md and docs/method.md: how it works, and in your own loop in two lines"
+        "  README.md and docs/method.md: how it works, and in your own loop in two lines",
+        soft_wrap=True,
+        markup=False,
     )
     return 0
 
@@ -107,20 +109,20 @@ def _result(folder: RunFolder) -> dict[str, Any]:
 
 
 def _table(done: dict[float, list[RunFolder]]) -> Table:
-    table = Table("network", title="Same network, same epochs", title_justify="left")
+    size = sum(weight["size"] for weight in _result(done[0.0][0])["weights"].values())
+    title = f"Same network of {size:,} weights, same epochs"
+    table = Table("network", title=title, title_justify="left")
     for column in ("test accuracy", "each seed", "weights kept", "size on disk"):
         table.add_column(column, justify="right")
     for sparsity, folders in done.items():
         accuracies = _accuracies(folders)
         result = _result(folders[0])
-        kept = sum(weight["kept"] for weight in result["weights"].values())
-        size = sum(weight["size"] for weight in result["weights"].values())
         table.add_row(
             _label(sparsity),
             f"{mean(accuracies):.2%} ± {100 * stdev(accuracies):.2f}",
             " ".join(f"{100 * accuracy:.1f}" for accuracy in accuracies),
-            f"{kept:,} ({kept / size:.0%})",
-            summary.size_on_disk(folders[0]),
+            summary.weights_kept(result),
+            summary.size_on_disk(result),
         )
     return table
 
@@ -157,7 +159,9 @@ def _draw(done: dict[float, list[RunFolder]], path: Path) -> None:
     left.set_xlim(-0.5, len(done) - 0.5)
     left.set_ylabel("test accuracy, %")
     left.set_title("each seed, and their mean", loc="left", fontsize="medium")
-    figures.shade_sparse_spans(right, done[SPARSITIES[-1]][0].metrics())
+    sparsest = done[SPARSITIES[-1]][0]
+    epochs = sparsest.metrics()
+    figures.shade(right, figures.spans_in_epochs(sparsest.config(), epochs), len(epochs))
     for sparsity, folders in done.items():
         metrics = folders[0].metrics()
         right.plot(

@@ -8,6 +8,8 @@ from pathlib import Path
 import tyro
 
 from skinny import data
+from skinny.cli import downloads
+from skinny.cli.command_line import parse
 from skinny.training import evaluate, load_run
 from skinny.training.session import choose_device
 
@@ -30,13 +32,13 @@ class Eval:
 
 
 def main(argv: list[str]) -> int:
-    return run(tyro.cli(Eval, args=argv, prog="skinny eval"))
+    return run(parse(Eval, argv, "skinny eval"))
 
 
 def run(arguments: Eval) -> int:
-    trained = load_run(
-        arguments.run, data_dir=None if arguments.data_dir is None else str(arguments.data_dir)
-    )
+    data_dir = None if arguments.data_dir is None else str(arguments.data_dir)
+    with downloads.shown():
+        trained = load_run(arguments.run, data_dir=data_dir)
     device = choose_device(arguments.device)
     batches = data.test_batches(
         trained.dataset, batch_size=256, device=device, whiten=trained.config.whiten

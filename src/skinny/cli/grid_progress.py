@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from skinny.cli import downloads
 from skinny.experiments.job import Event, Outcome, Tell
 
 
@@ -15,13 +16,14 @@ from skinny.experiments.job import Event, Outcome, Tell
 def choose(total: int, *, quiet: bool) -> Iterator[Tell]:
     """A function to tell events to, for as long as the runs last."""
     console = Console()
-    if quiet:
-        yield lambda event: None
-    elif console.is_terminal:
-        with _Live(total, console) as live:
-            yield live.tell
-    else:
-        yield _Lines(total).tell
+    with downloads.shown(quiet=quiet, bars=False):
+        if quiet:
+            yield lambda event: None
+        elif console.is_terminal:
+            with _Live(total, console) as live:
+                yield live.tell
+        else:
+            yield _Lines(total).tell
 
 
 def conclude(outcomes: Sequence[Outcome]) -> int:

@@ -1,11 +1,14 @@
-"""The `skinny` command: finds the subcommand, runs it, and turns errors into one clear line.
+"""The `skinny` command: finds the subcommand, runs it; an error or a warning is one clear line.
 
-Exit codes: 0 done, 1 failed, 2 bad usage, 130 interrupted. A traceback appears only with --debug.
+Exit codes: 0 done; 1 failed, also over a value that is out of range; 2 not understood: an unknown
+command, recipe or experiment, or flags that cannot be parsed; 130 interrupted. A traceback appears
+only with --debug.
 """
 
 import importlib
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 
 from skinny import __version__
@@ -42,14 +45,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if argv[0] not in _COMMANDS:
         return _fail(f"there is no command {argv[0]!r}; there are {', '.join(_COMMANDS)}", 2)
     try:
-        command = importlib.import_module(f"skinny.cli.{argv[0]}")
-        code: int = command.main(argv[1:])
+        with warnings.catch_warnings():
+            if not debug:
+                warnings.showwarning = _warn
+            command = importlib.import_module(f"skinny.cli.{argv[0]}")
+            code: int = command.main(argv[1:])
         sys.stdout.flush()
         return code
     except SkinnyError as error:
         if debug:
             raise
-        return _fail(str(error), 1)
+        return _fail(str(error), _exit_code(error))
     except KeyboardInterrupt:
         if debug:
             raise
@@ -83,10 +89,26 @@ def _overview() -> str:
     )
 
 
+def _exit_code(error: SkinnyError) -> int:
+    from skinny.cli.command_line import UsageError  # here: `skinny --version` needs no parser
+
+    return 2 if isinstance(error, UsageError) else 1
+
+
+def _warn(message: Warning | str, *_: object, **__: object) -> None:
+    """A warning without Python's category, file and source line."""
+    _tell(str(message))
+
+
 def _fail(message: str, code: int) -> int:
     sys.stdout.flush()
-    print(f"skinny: {' '.join(message.split())}", file=sys.stderr)
+    _tell(message)
     return code
+
+
+def _tell(message: str) -> None:
+    # a live display stands in for sys.stderr while it is shown, and puts the line above itself
+    print(f"skinny: {' '.join(message.split())}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import tyro
 
 from skinny import packing
 from skinny.cli import size
+from skinny.cli.command_line import parse
 from skinny.errors import SkinnyError
 
 
@@ -35,7 +36,7 @@ class Pack:
 
 
 def main(argv: list[str]) -> int:
-    return run(tyro.cli(Pack, args=argv, prog="skinny pack"))
+    return run(parse(Pack, argv, "skinny pack"))
 
 
 def run(arguments: Pack) -> int:

@@ -3,11 +3,11 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 import tyro
 
+from skinny.cli.command_line import parse
 from skinny.cli.image_files import read_images
 from skinny.errors import SkinnyError
 from skinny.runtime import Network, load
@@ -28,12 +28,12 @@ class Predict:
     """How many classes to print for each image, the most likely first."""
     threads: int | None = None
     """Threads to compute with; all cores by default."""
-    json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    json: bool = False
     """Print JSON."""
 
 
 def main(argv: list[str]) -> int:
-    return run(tyro.cli(Predict, args=argv, prog="skinny predict"))
+    return run(parse(Predict, argv, "skinny predict"))
 
 
 def run(arguments: Predict) -> int:

@@ -71,7 +71,10 @@ class PlainLines(Silent):
 
     def epoch(self, record: dict[str, Any]) -> None:
         _, left = self._clock.rate_and_left(record["epoch"] + 1, 0)
-        self._print(f"{_epoch_line(record, self._clock.plan)}, {_duration(left)} left")
+        self._print(
+            f"{_epoch_line(record, self._clock.plan)}, "
+            f"{record['images_per_second']:,.0f} images/s, {_duration(left)} left"
+        )
 
     def note(self, text: str) -> None:
         self._print(text)
@@ -103,8 +106,12 @@ class LiveProgress(Silent):
 
     def begin(self, plan: Plan) -> None:
         self._clock.begin(plan)
-        self._live = Live(console=self._console, refresh_per_second=4, transient=True)
-        self._live.get_renderable = self._render  # type: ignore[method-assign]
+        self._live = Live(
+            console=self._console,
+            refresh_per_second=4,
+            transient=True,
+            get_renderable=self._render,
+        )
         self._live.start()
 
     def step(self, step: Step) -> None:
@@ -127,23 +134,26 @@ class LiveProgress(Silent):
         epoch, within = (plan.first_epoch, 0) if step is None else (step.epoch, step.step)
         done = epoch + within / plan.steps_per_epoch
         rate, left = self._clock.rate_and_left(epoch, within)
-        numbers = Table.grid(padding=(0, 2))
-        numbers.add_row(
-            f"epoch {min(epoch + 1, config.epochs)}/{config.epochs}",
-            f"step {within}/{plan.steps_per_epoch}",
-            Text(
-                f"{step.phase} {step.sparsity:.1%}" if step and step.sparsity else "dense",
-                style=_SPARSE if step and step.sparsity else _DENSE,
-            ),
-            f"loss {step.loss:.4f}" if step and step.loss is not None else "",
-            f"{rate:,.0f} images/s" if within else "",
-            f"{_duration(left)} left" if within else "",
+        width = min(self._console.width, 72)
+        bar = Table.grid()  # on its own a bar ends without a new line
+        bar.add_row(ProgressBar(config.epochs, done, width=width))
+        sparse = step is not None and bool(step.sparsity)
+        now = Text(
+            f"epoch {min(epoch + 1, config.epochs)}/{config.epochs}"
+            f"  step {within}/{plan.steps_per_epoch}  "
         )
+        now.append(
+            f"{step.phase} {step.sparsity:.1%}" if step and sparse else "dense",
+            style=_SPARSE if sparse else _DENSE,
+        )
+        if step and step.loss is not None:
+            now.append(f"  loss {step.loss:.4f}")
         parts: list[Any] = [
             Text(f"{config.run_name}: {config.model} on {config.data}", style="bold"),
-            _timeline_bar(plan, done, min(self._console.width, 72)),
-            ProgressBar(config.epochs, done, width=min(self._console.width, 72)),
-            numbers,
+            _timeline_bar(plan, done, width),
+            bar,
+            now,
+            Text(f"{rate:,.0f} images/s  {_duration(left)} left" if within else ""),
         ]
         if self._record is not None:
             parts.append(Text(_epoch_line(self._record, plan), style="dim"))
@@ -168,9 +178,8 @@ def _epoch_line(record: dict[str, Any], plan: Plan) -> str:
     sparsity = f" {record['sparsity']:.1%}" if record["sparsity"] else ""
     return (
         f"epoch {record['epoch'] + 1}/{plan.config.epochs}: {record['phase']}{sparsity}, "
-        f"loss {record['train_loss']:.4f}, training {record['train_accuracy']:.2%}, "
-        + (f"test {test:.2%}, " if test is not None else "")
-        + f"{record['images_per_second']:,.0f} images/s"
+        f"loss {record['train_loss']:.4f}, training {record['train_accuracy']:.2%}"
+        + (f", test {test:.2%}" if test is not None else "")
     )
 
 

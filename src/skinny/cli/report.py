@@ -5,6 +5,7 @@ from pathlib import Path
 
 import tyro
 
+from skinny.cli.command_line import parse
 from skinny.experiments.report import write_report
 from skinny.experiments.runs import find_runs
 from skinny.experiments.study import from_runs
@@ -29,7 +30,7 @@ class Report:
 
 
 def main(argv: list[str]) -> int:
-    return run(tyro.cli(Report, args=argv, prog="skinny report"))
+    return run(parse(Report, argv, "skinny report"))
 
 
 def run(arguments: Report) -> int:

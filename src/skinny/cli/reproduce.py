@@ -7,6 +7,7 @@ import torch
 import tyro
 
 from skinny.cli import grid_progress
+from skinny.cli.command_line import UsageError, parse, take_name
 from skinny.cli.sweep import Workers
 from skinny.experiments import catalog
 from skinny.experiments.command import train_command
@@ -42,17 +43,21 @@ class Reproduce:
 
 
 def main(argv: list[str]) -> int:
-    name = argv.pop(0) if argv and not argv[0].startswith("-") else ""
+    names = (*catalog.names(), "all")
+    name = take_name(argv, "experiment", names)
     described = "\n".join(f"  {each}: {catalog.describe(each)}" for each in catalog.names())
-    arguments = tyro.cli(
+    arguments = parse(
         Reproduce,
-        args=argv if name else ["--help"],
+        argv if name or argv else ["--help"],
+        f"skinny reproduce {name or 'EXPERIMENT'}",
         default=Reproduce(Workers()),
-        prog=f"skinny reproduce {name or 'EXPERIMENT'}",
-        description=f"{Reproduce.__doc__}\n\nskinny reproduce EXPERIMENT [OPTIONS]; experiments:\n"
-        f"{described}\n  all: every one of these.",
-        config=(tyro.conf.FlagCreatePairsOff,),
+        epilogue=f"Experiments:\n{described}\n  all: every one of these.",
+        first_words=() if name else names,
     )
+    if name is None:
+        raise UsageError(
+            f"say which experiment: skinny reproduce EXPERIMENT, of {', '.join(names)}"
+        )
     return run(name, arguments)
 
 

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from skinny import packing
+from skinny.cli.command_line import parse
 from skinny.packing import Size, SizeReport
 
 
@@ -33,7 +34,7 @@ class Arguments:
 
 
 def main(argv: list[str]) -> int:
-    return run(tyro.cli(Arguments, args=argv, prog="skinny size"))
+    return run(parse(Arguments, argv, "skinny size"))
 
 
 def run(arguments: Arguments) -> int:

@@ -1,6 +1,7 @@
 """The tables at the end of a run."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -10,27 +11,29 @@ from skinny.training import RunFolder
 
 def show(folders: Sequence[RunFolder], console: Console) -> None:
     """One row per run, then where the last one's weights were kept and where its files are."""
-    table = Table("method", title="Outcome", title_justify="left")
+    results = [_result(folder) for folder in folders]
+    weights = results[-1]["weights"].values()
+    table = Table(
+        "method",
+        title=f"Outcome: network of {sum(w['size'] for w in weights):,} weights",
+        title_justify="left",
+    )
     for column in ("test accuracy", "test error", "weights kept", "size on disk"):
         table.add_column(column, justify="right")
-    for folder in folders:
-        config, result = folder.config(), folder.result()
-        assert result is not None  # shown when training is over
+    for folder, result in zip(folders, results, strict=True):
+        config = folder.config()
         table.add_row(
             config.method + (f" {config.sparsity:.0%}" if config.method != "dense" else ""),
             f"{result['test_accuracy']:.2%}",
             f"{1 - result['test_accuracy']:.2%}",
-            _kept(sum(w["kept"] for w in result["weights"].values()),
-                  sum(w["size"] for w in result["weights"].values())),
-            size_on_disk(folder),
-        )  # fmt: skip
+            weights_kept(result),
+            size_on_disk(result),
+        )
     console.print(table)
-    last = folders[-1].result()
-    assert last is not None
     layers = Table("layer", title=f"Weights of {folders[-1].path.name}", title_justify="left")
     for column in ("weights", "kept", "share"):
         layers.add_column(column, justify="right")
-    for name, weight in last["weights"].items():
+    for name, weight in results[-1]["weights"].items():
         layers.add_row(
             name.removesuffix(".weight"),
             f"{weight['size']:,}",
@@ -39,15 +42,24 @@ def show(folders: Sequence[RunFolder], console: Console) -> None:
         )
     console.print(layers)
     for folder in folders:
-        console.print(f"{folder.path}: everything about it, figures in figures/", soft_wrap=True)
+        where = f"{folder.path}: everything about it, figures in figures/"
+        console.print(where, soft_wrap=True, markup=False)
 
 
-def size_on_disk(folder: RunFolder) -> str:
-    result = folder.result()
-    assert result is not None
+def weights_kept(result: dict[str, Any]) -> str:
+    kept = sum(weight["kept"] for weight in result["weights"].values())
+    size = sum(weight["size"] for weight in result["weights"].values())
+    return f"{kept:,}, {kept / size:.0%}"
+
+
+def size_on_disk(result: dict[str, Any]) -> str:
+    """The packed size, and how many times smaller that is than the same network stored dense."""
     packed, dense = result["bytes"]["packed"], result["bytes"]["dense"]
-    return f"{packed / 1000:,.0f} kB ({dense / packed:.1f}x smaller)"
+    size = f"{packed / 1000:,.0f} kB"
+    return f"{size}, {dense / packed:.1f}x" if f"{dense / packed:.1f}" != "1.0" else size
 
 
-def _kept(kept: int, size: int) -> str:
-    return f"{kept:,} of {size:,} ({kept / size:.1%})"
+def _result(folder: RunFolder) -> dict[str, Any]:
+    result = folder.result()
+    assert result is not None  # shown when training is over
+    return result

@@ -8,13 +8,14 @@ from typing import Annotated, Literal
 import tyro
 
 from skinny.cli import grid_progress
+from skinny.cli.command_line import parse, take_name
 from skinny.errors import SkinnyError
 from skinny.experiments.cluster import Cluster
 from skinny.experiments.grid import grid, parse_axis
 from skinny.experiments.job import Executor
 from skinny.experiments.processes import Processes
 from skinny.experiments.sweep import Serial, sweep
-from skinny.training import recipes
+from skinny.training import Config, recipes
 
 
 @dataclass(frozen=True)
@@ -70,20 +71,19 @@ class Sweep:
 
 
 def main(argv: list[str]) -> int:
-    name = argv.pop(0) if argv and not argv[0].startswith("-") else "demo"
-    arguments = tyro.cli(
+    name = take_name(argv, "recipe", recipes.names())
+    arguments = parse(
         Sweep,
-        args=argv,
+        argv,
+        f"skinny sweep {name or '[RECIPE]'}",
         default=Sweep(Workers()),
-        prog=f"skinny sweep {name}",
-        description=f"{Sweep.__doc__}\n\nskinny sweep [RECIPE] [OPTIONS]; recipes: "
-        + ", ".join(recipes.names()),
-        config=(tyro.conf.FlagCreatePairsOff,),
+        epilogue=f"Recipes: {', '.join(recipes.names())}.",
+        first_words=() if name else recipes.names(),
     )
-    return run(name, arguments)
+    return run(recipes.recipe(name) if name else Config(), arguments)
 
 
-def run(name: str, arguments: Sweep) -> int:
+def run(base: Config, arguments: Sweep) -> int:
     axes = {}
     for text in arguments.set_:
         field, values = parse_axis(text)
@@ -91,7 +91,7 @@ def run(name: str, arguments: Sweep) -> int:
             instead = "use --seeds" if field == "seed" else "it is given twice"
             raise SkinnyError(f"--set {text}: {instead}")
         axes[field] = values
-    configs = grid(recipes.recipe(name), axes, arguments.seeds)
+    configs = grid(base, axes, arguments.seeds)
     workers = arguments.workers
     if arguments.plan:
         for config in configs:

@@ -1,6 +1,5 @@
 """`skinny train`: a training run from a recipe and the flags that change it."""
 
-import dataclasses
 import json
 import sys
 from dataclasses import dataclass
@@ -10,10 +9,12 @@ import torch
 import tyro
 from rich.console import Console
 
-from skinny.cli import progress, summary
+from skinny.cli import downloads, progress, summary
+from skinny.cli.command_line import parse, take_name
 from skinny.errors import SkinnyError
 from skinny.training import Config, RunFolder, figures, recipes, train
 from skinny.training import config as configs
+from skinny.training.session import load_data
 
 
 @dataclass(frozen=True)
@@ -43,21 +44,34 @@ class Train:
     json: bool = False
     """One JSON object per epoch and one for the outcome, for scripts."""
 
+    @property
+    def data(self) -> str | None:
+        return None if self.data_dir is None else str(self.data_dir)
+
 
 def main(argv: list[str]) -> int:
-    config = recipes.recipe(argv.pop(0)) if argv and not argv[0].startswith("-") else Config()
-    if "--model" in argv:  # what the recipe says of its own model is not meant for another
-        config = dataclasses.replace(config, width=None, batch_norm=None, dropout=None, init=None)
+    name = take_name(argv, "recipe", recipes.names())
+    config = Config() if name is None else recipes.recipe(name)
+    if _names_another_model(argv, config):  # then the recipe's options of its own do not apply
+        config = configs.without_model_options(config)
     described = "\n".join(f"  {recipe}: {recipes.describe(recipe)}" for recipe in recipes.names())
-    arguments = tyro.cli(
+    arguments = parse(
         Train,
-        args=argv,
+        argv,
+        f"skinny train {name or '[RECIPE]'}",
         default=Train(config),
-        prog="skinny train" if config == Config() else f"skinny train {config.name}",
-        description=f"{Train.__doc__}\n\nskinny train [RECIPE] [OPTIONS]; recipes:\n{described}",
-        config=(tyro.conf.FlagCreatePairsOff,),
+        epilogue=f"Recipes:\n{described}",
+        first_words=() if name else recipes.names(),
     )
     return run(arguments)
+
+
+def _names_another_model(argv: list[str], recipe: Config) -> bool:
+    for flag, following in zip(argv, [*argv[1:], ""], strict=True):
+        name, equals, value = flag.partition("=")
+        if name == "--model":
+            return (value if equals else following) != recipe.model
+    return False
 
 
 def run(arguments: Train) -> int:
@@ -68,15 +82,17 @@ def run(arguments: Train) -> int:
         torch.set_num_threads(arguments.threads)
     if arguments.plan:
         print(configs.to_json(config))
-        if config.unit == "epoch":
-            print(configs.timeline(config, steps_per_epoch=1))
-        else:
-            print("the timeline counts steps: how many there are is known when the data is loaded")
+        steps = 1
+        if config.unit == "step":  # how many there are is known when the data is
+            images = len(load_data(config, arguments.data).train)
+            steps = -(-images // config.batch_size)
+        print(configs.timeline(config, steps))
         return 0
     wanted = [config]
     if arguments.baseline and config.method != "dense":
-        wanted.insert(0, dataclasses.replace(config, method="dense"))
-    folders = [_run_one(one, arguments) for one in wanted]
+        wanted.insert(0, configs.dense_baseline(config))
+    with downloads.shown(quiet=arguments.quiet):
+        folders = [_run_one(one, arguments) for one in wanted]
     if not arguments.quiet and not arguments.json:
         summary.show(folders, Console())
     return 0
@@ -90,9 +106,12 @@ def _run_one(config: Config, arguments: Train) -> RunFolder:
         folder,
         observer=observer,
         device=arguments.device,
-        data_dir=None if arguments.data_dir is None else str(arguments.data_dir),
+        data_dir=arguments.data,
     )
-    figures.draw(folder)
+    try:
+        figures.draw(folder)
+    except SkinnyError as error:  # the run itself is whole
+        print(f"skinny: no figures: {error}", file=sys.stderr)
     if arguments.json:
         print(json.dumps({"run": str(folder.path), "result": result}), file=sys.stdout, flush=True)
     return folder

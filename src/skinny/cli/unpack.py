@@ -6,6 +6,7 @@ from pathlib import Path
 import tyro
 
 from skinny import packing
+from skinny.cli.command_line import parse
 from skinny.errors import SkinnyError
 
 
@@ -23,7 +24,7 @@ class Unpack:
 
 
 def main(argv: list[str]) -> int:
-    return run(tyro.cli(Unpack, args=argv, prog="skinny unpack"))
+    return run(parse(Unpack, argv, "skinny unpack"))
 
 
 def run(arguments: Unpack) -> int:

@@ -2,6 +2,10 @@
 
 import contextlib
 import hashlib
+import logging
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 
 import pooch
@@ -11,11 +15,29 @@ from skinny.data.errors import DataError
 from skinny.data.reading import naming
 
 _TIMEOUT = 30  # seconds without an answer or without a byte
+_CHUNK = 1 << 16
+
+# told the address, the file, the bytes received and the bytes of all of it (0: not known yet);
+# first with no bytes received, and last with all
+Watch = Callable[[str, Path, int, int], None]
+_watch: ContextVar[Watch | None] = ContextVar("watch", default=None)
 
 
-def fetch(
-    entry: Entry, root: Path, *, mirror: str | None = None, progress: bool = False
-) -> list[Path]:
+@contextlib.contextmanager
+def watching(watch: Watch) -> Iterator[None]:
+    """Tell `watch` of all downloads of this thread meanwhile; else pooch's log names them."""
+    token = _watch.set(watch)
+    log = pooch.get_logger()
+    level = log.level
+    log.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+        _watch.reset(token)
+
+
+def fetch(entry: Entry, root: Path, *, mirror: str | None = None) -> list[Path]:
     """Download a data set's files into `root/<name>`; those already there and sound are kept.
 
     A file that is there with another checksum is an error: it may be somebody's own subset.
@@ -23,10 +45,34 @@ def fetch(
     is only accepted with the official checksum, and only appears under its name once it is whole.
     """
     folder = root / entry.name
-    return [_fetch_one(download, folder, mirror, progress) for download in entry.downloads]
+    return [_fetch_one(download, folder, mirror) for download in entry.downloads]
 
 
-def _fetch_one(download: Download, folder: Path, mirror: str | None, progress: bool) -> Path:
+class _Received:
+    """What pooch takes for a progress bar: counts bytes and tells them."""
+
+    def __init__(self, url: str, path: Path, watch: Watch) -> None:
+        self.total = 0
+        self._tell = partial(watch, url, path)
+        self._done = 0
+        self._tell(0, 0)
+
+    def update(self, count: int) -> None:
+        done = self._done + count
+        done = min(done, self.total) if self.total else done
+        if done != self._done:
+            self._done = done
+            self._tell(done, self.total)
+
+    def reset(self) -> None:
+        """Pooch counts all bytes once more at the end; they are known already."""
+
+    def close(self) -> None:
+        if not self.total:
+            self._tell(self._done, self._done)
+
+
+def _fetch_one(download: Download, folder: Path, mirror: str | None) -> Path:
     path = folder / download.file
     if path.exists():
         if md5_of(path) == download.md5:
@@ -36,6 +82,7 @@ def _fetch_one(download: Download, folder: Path, mirror: str | None, progress: b
             " remove it to download it"
         )
     mirrors = (mirror.rstrip("/") + "/",) if mirror else download.mirrors
+    watch = _watch.get()
     failures = []
     for address in mirrors:
         url = address + download.file
@@ -46,7 +93,11 @@ def _fetch_one(download: Download, folder: Path, mirror: str | None, progress: b
                     known_hash=f"md5:{download.md5}",
                     fname=download.file,
                     path=folder,
-                    downloader=pooch.HTTPDownloader(timeout=_TIMEOUT, progressbar=progress),
+                    downloader=pooch.HTTPDownloader(
+                        progressbar=_Received(url, path, watch) if watch else False,
+                        chunk_size=_CHUNK,
+                        timeout=_TIMEOUT,
+                    ),
                 )
             )
         except (OSError, ValueError) as error:  # requests' errors are OSErrors

@@ -8,9 +8,11 @@ from skinny.training import Config, recipe, recipes
 
 def train_command(config: Config) -> str:
     """A command that trains exactly this config, in the same run folder."""
-    start = config.name if config.name in recipes.names() else "demo"
-    base = recipe(start)
-    words = ["skinny", "train", start]
+    known = config.name in recipes.names()
+    base = recipe(config.name) if known else Config()
+    words = ["skinny", "train", *([config.name] if known else [])]
+    if config.model != base.model:  # the command then forgets what was meant for the other model
+        base = dataclasses.replace(base, width=None, batch_norm=None, dropout=None, init=None)
     for field in dataclasses.fields(Config):
         value = getattr(config, field.name)
         if value == getattr(base, field.name):

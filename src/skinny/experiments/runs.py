@@ -44,11 +44,12 @@ class Run:
 
     @property
     def packed_bytes(self) -> int | None:
-        """Size of the packed model; None where there is none."""
+        """Size of the packed model, from its file or the record of it; None where neither is."""
         try:
             return self.folder.model_file.stat().st_size
         except OSError:
-            return None
+            recorded = self.result.get("bytes")
+            return recorded["packed"] if recorded else None
 
     @property
     def dense_bytes(self) -> int:
@@ -80,6 +81,8 @@ def _look_over(result: dict[str, Any]) -> None:
     for count in (*result["test_images"], *result["test_errors"], result["parameters"]):
         if not isinstance(count, int) or count < 0:
             raise ValueError(f"{count!r} is no count")
+    if (recorded := result.get("bytes")) is not None and not recorded["packed"] > 0:
+        raise ValueError(f"the packed file has {recorded['packed']} bytes")
     if not result["weights"]:
         raise ValueError("there are no weights")
     for name, weight in result["weights"].items():

@@ -33,13 +33,17 @@ SHAPES = {
 
 
 def setting(data: str, scale: Scale) -> Config:
-    """Dense training on `data` without augmentation: what the arms of an experiment vary."""
+    """Dense training on `data` without augmentation: what the arms of an experiment vary.
+
+    Every layer gets the same sparsity, as in the paper, whatever a recipe prefers.
+    """
     if data not in SHAPES:
         raise SkinnyError(f"there is no setting for {data!r}; there are {', '.join(SHAPES)}")
     if scale == "smoke" or data == "digits":
-        return _digits(scale)
-    made = _paper(data) if scale == "paper" else _small(data)
-    return replace(made, method="dense", augment="none")
+        made = _digits(scale)
+    else:
+        made = _paper(data) if scale == "paper" else _small(data)
+    return replace(made, method="dense", augment="none", budget="uniform")
 
 
 def default_seeds(data: str, scale: Scale) -> tuple[int, ...]:

@@ -44,15 +44,14 @@ def per_layer(
     progressive timeline is on its way (`progress` < 1), a rule's layer has that share of the
     removals its rule asks for.
     """
-    check_rules(shapes, rules)
+    by_layer = resolve_rules(shapes, rules)
     counts = {}
     for name, shape in shapes.items():
-        n = prod(shape)
-        rule = next((rules[pattern] for pattern in rules if matches(name, pattern)), sparsity)
-        if isinstance(rule, int):
-            counts[name] = n - round(progress * (n - rule))
-        elif rule is sparsity:
+        n, rule = prod(shape), by_layer.get(name)
+        if rule is None:
             counts[name] = keep_count(n, sparsity)
+        elif isinstance(rule, int):
+            counts[name] = n - round(progress * (n - rule))
         else:
             counts[name] = keep_count(n, progress * rule)
     return counts
@@ -99,7 +98,9 @@ def matches(name: str, pattern: str) -> bool:
     return fnmatchcase(name, pattern) or fnmatchcase(name.rpartition(".")[0], pattern)
 
 
-def check_rules(shapes: Shapes, rules: Rules) -> None:
+def resolve_rules(shapes: Shapes, rules: Rules) -> dict[str, float | int]:
+    """{layer: its rule} for the layers that have one; an impossible rule is an error."""
+    resolved: dict[str, float | int] = {}
     for pattern, rule in rules.items():
         touched = [name for name in shapes if matches(name, pattern)]
         if not touched:
@@ -114,13 +115,17 @@ def check_rules(shapes: Shapes, rules: Rules) -> None:
             )
         if isinstance(rule, float):
             check_sparsity(rule, f"the budget rule {pattern!r}")
-            continue
         for name in touched:
-            if not 1 <= rule <= prod(shapes[name]):
+            if name in resolved:
+                continue
+            n = prod(shapes[name])
+            if isinstance(rule, int) and not 1 <= rule <= n:
                 raise SkinnyError(
                     f"the budget rule {pattern!r} keeps k = {rule} weights, "
-                    f"but {name} has {prod(shapes[name])}: k must lie in [1, {prod(shapes[name])}]"
+                    f"but {name} has {n}: k must lie in [1, {n}]"
                 )
+            resolved[name] = rule
+    return resolved
 
 
 def _total_count(sizes: Mapping[str, int], sparsity: float) -> int:

@@ -1,5 +1,6 @@
 """IHT: binds a model, its optimizer and a timeline, and keeps supp(W) inside F to the bit."""
 
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -93,7 +94,7 @@ class IHT:
         self._position = 0  # epochs begun, or steps done
         self._span = -1  # index of the span we are in
         self._bits: dict[str, Tensor] = {}  # the masks in the form that is applied at every step
-        self._masked: dict[str, tuple[int, int]] = {}  # which gradient was masked, and when
+        self._masked: dict[str, tuple[weakref.ref[Tensor], int]] = {}  # which gradient, and when
         self._before: dict[str, Tensor] = {}  # values at truncation, for restore="last"
         self._check_optimizer()
         if timeline.target > 0:
@@ -146,6 +147,7 @@ class IHT:
     def state_dict(self) -> dict[str, Any]:
         """All that is needed to go on exactly here: plain values and tensors."""
         return {
+            "unit": self.timeline.unit,
             "timeline": [(span.start, span.length, span.sparsity) for span in self.timeline.spans],
             "position": self._position,
             "span": self._span,
@@ -156,8 +158,12 @@ class IHT:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where `state` was taken. Load the model and the optimizer too, in any order."""
+        missing = self.state_dict().keys() - state.keys()
+        if missing:
+            raise SkinnyError(f"this is not the state of an IHT: it has no {min(missing)!r}")
         spans = [tuple(span) for span in state["timeline"]]
-        if spans != [(span.start, span.length, span.sparsity) for span in self.timeline.spans]:
+        ours = [(span.start, span.length, span.sparsity) for span in self.timeline.spans]
+        if spans != ours or state["unit"] != self.timeline.unit:
             raise SkinnyError("this IHT state was made with another timeline")
         for saved in (state["masks"], state["before"]):
             if saved and {name: tuple(tensor.shape) for name, tensor in saved.items()} != {
@@ -197,6 +203,7 @@ class IHT:
     def _prune(self, span: Span, position: int, within: masking.Masks | None) -> None:
         counts = self._counts(span.sparsity)
         if within is not None:  # nothing is given back, whatever rounding or ties would allow
+            within = {name: mask.to(self.weights[name].device) for name, mask in within.items()}
             counts = {name: min(k, int(within[name].sum())) for name, k in counts.items()}
         made = masking.build(
             self.weights,
@@ -274,10 +281,12 @@ class IHT:
     def _mask_gradient(self, name: str) -> None:
         """Mask a gradient, unless nobody has written to it since it was masked last."""
         gradient = self.weights[name].grad
-        if gradient is None or self._masked.get(name) == (id(gradient), gradient._version):
+        if gradient is None:
             return
-        masking.apply_bits_(gradient, self._mask_bits(name))
-        self._masked[name] = (id(gradient), gradient._version)
+        masked, version = self._masked.get(name, (None, -1))
+        if masked is None or masked() is not gradient or gradient._version != version:
+            masking.apply_bits_(gradient, self._mask_bits(name))
+            self._masked[name] = (weakref.ref(gradient), gradient._version)
 
     def _gradient_hook(self, name: str) -> Any:
         def hook(_: Tensor) -> None:

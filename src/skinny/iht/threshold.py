@@ -4,8 +4,9 @@ O_k keeps exactly k entries: the largest magnitudes, and among equal ones those 
 index. Sorting would do, but a 37.7 M-weight layer deserves better: for floats that are not NaN, the
 bit pattern without its sign is an integer that orders as the magnitude does, so the k-th largest is
 found by counting 16-bit digits of it, most significant first. That is linear in n whatever the
-values are, works in pieces (so the only large allocation is the mask), needs no index tensor, and
-gives the same answer on every device, since counts do not depend on the order of summation.
+values are, works in pieces (so the only large allocations are the mask, and a flat copy where the
+tensor is not contiguous), needs no index tensor, and gives the same answer on every device, since
+counts do not depend on the order of summation.
 """
 
 import functools
@@ -34,10 +35,11 @@ def magnitude_mask(x: Tensor, k: int, within: Tensor | None = None) -> Tensor:
     on x's device, and has exactly k ones even where x has fewer than k non-zeros.
     """
     _check(x, k, within)
+    flat = x.detach().reshape(-1)  # a copy only where the memory format is not the logical one
     mask = torch.zeros(x.numel(), dtype=torch.bool, device=x.device)
     if k > 0:
-        cut, ties = _kth_largest_key([x], k, [within])
-        for start, keys in _key_pieces(x, within):
+        cut, ties = _kth_largest_key([flat], k, [within])
+        for start, keys in _key_pieces(flat, within):
             piece = mask[start : start + keys.numel()]
             torch.gt(keys, cut, out=piece)
             if ties:
@@ -110,6 +112,8 @@ def _check(x: Tensor, k: int, within: Tensor | None) -> None:
             f"not {within.dtype} of shape {tuple(within.shape)}"
         )
     candidates = x.numel() if within is None else int(within.sum())
+    if isinstance(k, bool) or not isinstance(k, int):
+        raise SkinnyError(f"k is {k!r}; it must be a whole number")
     if not 0 <= k <= candidates:
         raise SkinnyError(
             f"cannot keep k = {k} of {candidates} entries: k must lie in [0, {candidates}]"

@@ -260,19 +260,19 @@ def iterative(
     dense: int | None = None,
     sparse: int | None = None,
 ) -> Timeline:
-    """Train, then prune a little more and retrain, again and again (Han et al. 2015).
+    """Train, then prune a little more and retrain, five times (Han et al. 2015).
 
-    Nothing is given back. Of R rounds of `sparse` each, round i leaves (1 - sparsity)^(i / R) of
-    the weights, so that each removes the same share of what is left; the last one absorbs what is
-    left over. Half the total is dense and there are five rounds, or as many as fit, unless given.
+    Nothing is given back. Of R rounds, the i-th leaves (1 - sparsity)^(i / R) of the weights, so
+    that each removes the same share of what is left. A round has the length `sparse`, but for the
+    last, which has the rest of the training. By default 30 % of the total is dense and a round has
+    10 %, so that 30 % are left for the last; where five rounds do not fit, there are fewer.
     """
     unit, total = _length("iterative", epochs, steps)
     _sparse_target("iterative", sparsity)
-    dense = _share(total, 0.5) if dense is None else dense
-    _positive(dense=dense)
-    sparse = max(1, (total - dense) // 5) if sparse is None else sparse
-    _positive(sparse=sparse)
-    rounds = (total - dense) // sparse
+    dense = _share(total, 0.3) if dense is None else dense
+    sparse = _share(total, 0.1) if sparse is None else sparse
+    _positive(dense=dense, sparse=sparse)
+    rounds = min(5, (total - dense) // sparse)
     if rounds < 1:
         raise SkinnyError(
             f"{total} {unit}s are too short for iterative: {dense} dense leave no round of {sparse}"

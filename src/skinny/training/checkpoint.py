@@ -38,24 +38,30 @@ def save(folder: Path, state: dict[str, Any]) -> None:
     os.replace(fresh, last)
 
 
-def load(folder: Path, warn: Callable[[str], None]) -> dict[str, Any] | None:
+def load(
+    folder: Path, warn: Callable[[str], None], *, set_aside: bool = False
+) -> dict[str, Any] | None:
     """The newest checkpoint that is whole, on the CPU; None where there is none at all.
 
     A damaged one is reported through `warn` and passed over; if all are damaged, that is an error,
-    since starting afresh would throw away the run.
+    since starting afresh would throw away the run. Who goes on to `save` asks to `set_aside`
+    damaged files, so that they never take the place of a good one.
     """
-    damaged = []
+    damaged: list[tuple[Path, str]] = []
     for path in _files(folder):
         if not path.exists():
             continue
         try:
-            return _read(path)
+            state = _read(path)
+            for bad, _ in damaged if set_aside else []:
+                os.replace(bad, bad.with_suffix(".damaged"))
+            return state
         except SkinnyError as error:
-            damaged.append(str(error))
-            warn(f"{error}; falling back to the checkpoint before it")
+            damaged.append((path, str(error)))
+            warn(f"{error}; looking for the checkpoint before it")
     if damaged:
         raise SkinnyError(
-            f"no checkpoint in {folder} is whole ({'; '.join(damaged)}); "
+            f"no checkpoint in {folder} is whole ({'; '.join(text for _, text in damaged)}); "
             "remove the run folder to start afresh"
         )
     return None

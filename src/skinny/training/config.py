@@ -17,6 +17,12 @@ from skinny.iht import timeline as timelines
 from skinny.iht.budget import Rules, check_sparsity
 from skinny.iht.timeline import Timeline
 
+MODEL_OPTIONS = ("width", "batch_norm", "dropout", "init", "last_relu")  # None: the model's own
+_OF_SPARSE_METHODS = (
+    *("sparsity", "unit", "s1", "s2", "r0", "dense", "sparse", "budget", "layers", "include"),
+    *("exclude", "score", "restore", "reinit", "reset_momentum", "restart_lr"),
+)
+
 Method = Literal["sdnn", "acdc", "dsd", "gradual", "iterative", "oneshot", "dense"]
 Optimizer = Literal["sgd", "adamw"]
 Schedule = Literal["cosine", "step", "constant"]
@@ -55,6 +61,8 @@ class Config:
     """Dropout probability; each model has its own default."""
     init: Literal["he", "caffe"] | None = None
     """Initial weights of NIN: He's rule, or N(0, 0.05^2) as in Caffe."""
+    last_relu: bool | None = None
+    """A ReLU on NIN's class scores too, as in Caffe's model."""
 
     method: Method = "sdnn"
     """When to prune and restore: the paper's sdnn, a baseline, or dense for plain training."""
@@ -153,6 +161,8 @@ def check(config: Config) -> Config:
     for name, lowest in (("epochs", 1), ("batch_size", 1), ("eval_every", 1), ("seed", 0)):
         if getattr(config, name) < lowest:
             raise SkinnyError(f"{name} is {getattr(config, name)}; it must be at least {lowest}")
+    if config.seed >= 2**32:
+        raise SkinnyError(f"seed is {config.seed}; it must be below 2**32")
     for name in ("lr", "momentum", "weight_decay", "bias_lr", "last_layer_lr", "warmup"):
         value = getattr(config, name)
         if not 0 <= value < float("inf"):
@@ -201,6 +211,21 @@ def timeline(config: Config, steps_per_epoch: int) -> Timeline:
     return made
 
 
+def dense_baseline(config: Config) -> Config:
+    """Plain training with the same budget: one baseline, whatever the sparsity and the spans."""
+    kept = {field.name: getattr(config, field.name) for field in dataclasses.fields(Config)}
+    for name in _OF_SPARSE_METHODS:
+        del kept[name]
+    return Config(**kept | {"method": "dense"})
+
+
+def without_model_options(config: Config) -> Config:
+    """The config for another model, to which the options of this one mean nothing."""
+    return dataclasses.replace(
+        config, width=None, batch_norm=None, dropout=None, init=None, last_relu=None
+    )
+
+
 def layer_rules(config: Config) -> Rules:
     """{pattern: sparsity or k} from the texts of `layers`; a whole number is a k."""
     rules: dict[str, float | int] = {}
@@ -224,6 +249,8 @@ def from_json(text: str) -> Config:
     try:
         fields = json.loads(text)
         known = {field.name for field in dataclasses.fields(Config)}
+        if not isinstance(fields, dict):
+            raise SkinnyError("not a config: it holds no fields")
         if unknown := sorted(fields.keys() - known):
             raise SkinnyError(f"not a config of this version: it has {', '.join(unknown)}")
         values: dict[str, Any] = {

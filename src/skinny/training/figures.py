@@ -3,14 +3,19 @@
 from typing import TYPE_CHECKING, Any
 
 from skinny.files import atomic_write
+from skinny.training import config as configs
+from skinny.training.config import Config
 from skinny.training.folder import RunFolder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Band = tuple[float, float, float]  # a span: first epoch, end, sparsity
+
 _TRAIN, _TEST, _SPARSITY, _CHANGE = "#4c78a8", "#e45756", "#54a24b", "#b279a2"
 _SPARSE_SHADE = "#f2cf5b"
+_MOST_BANDS = 100
 _REMOVED, _KEPT = "#c9c9c9", "#4c78a8"
 
 
@@ -18,13 +23,15 @@ def draw(folder: RunFolder) -> list[str]:
     """Write learning-curves.png, sparsity.png and weights.png; the names of those that were."""
     from matplotlib.figure import Figure
 
-    metrics = folder.metrics()
+    metrics, config = folder.metrics(), folder.config()
     title = folder.path.name
     drawn: dict[str, Figure] = {}
     if metrics:
-        drawn["learning-curves.png"] = _learning_curves(Figure((8, 6)), metrics, title)
-    if any(record["thresholdings"] for record in metrics):
-        drawn["sparsity.png"] = _sparsity(Figure((8, 5)), metrics, title)
+        bands = spans_in_epochs(config, metrics)
+        drawn["learning-curves.png"] = _learning_curves(Figure((8, 6)), metrics, bands, title)
+        if any(record["thresholdings"] for record in metrics):
+            unit = _units_per_epoch(config, metrics)
+            drawn["sparsity.png"] = _sparsity(Figure((8, 5)), metrics, bands, unit, title)
     if (histograms := folder.histograms()) is not None:
         drawn["weights.png"] = _weights(histograms, title)
     folder.figures.mkdir(exist_ok=True)
@@ -34,13 +41,30 @@ def draw(folder: RunFolder) -> list[str]:
     return list(drawn)
 
 
-def _learning_curves(figure: "Figure", metrics: list[dict[str, Any]], title: str) -> "Figure":
+def spans_in_epochs(config: Config, metrics: list[dict[str, Any]]) -> list[Band]:
+    """The spans of a run so far: first epoch, end, sparsity."""
+    unit = _units_per_epoch(config, metrics)
+    timeline = configs.timeline(config, metrics[0]["steps"])
+    return [
+        (span.start / unit, min(span.end / unit, len(metrics)), span.sparsity)
+        for span in timeline.spans
+        if span.start / unit < len(metrics)
+    ]
+
+
+def _units_per_epoch(config: Config, metrics: list[dict[str, Any]]) -> int:
+    return metrics[0]["steps"] if config.unit == "step" else 1
+
+
+def _learning_curves(
+    figure: "Figure", metrics: list[dict[str, Any]], bands: list[Band], title: str
+) -> "Figure":
     figure.set_layout_engine("constrained")
     upper, lower = figure.subplots(2, 1, sharex=True)
     epochs = [record["epoch"] + 1 for record in metrics]
     for axes, quantity, label in ((upper, "loss", "loss"), (lower, "accuracy", "accuracy, %")):
         scale = 100 if quantity == "accuracy" else 1
-        shade_sparse_spans(axes, metrics)
+        shade(axes, bands, len(metrics))
         axes.plot(
             epochs,
             [scale * record[f"train_{quantity}"] for record in metrics],
@@ -65,22 +89,24 @@ def _learning_curves(figure: "Figure", metrics: list[dict[str, Any]], title: str
     return figure
 
 
-def _sparsity(figure: "Figure", metrics: list[dict[str, Any]], title: str) -> "Figure":
+def _sparsity(
+    figure: "Figure", metrics: list[dict[str, Any]], bands: list[Band], unit: int, title: str
+) -> "Figure":
     figure.set_layout_engine("constrained")
     upper, lower = figure.subplots(2, 1, sharex=True)
-    shade_sparse_spans(upper, metrics)
+    shade(upper, bands, len(metrics))
     upper.step(
-        [0, *(record["epoch"] + 1 for record in metrics)],
-        [100 * record["sparsity"] for record in (metrics[0], *metrics)],
-        where="pre",
+        [begin for begin, _, _ in bands] + [len(metrics)],
+        [100 * sparsity for _, _, sparsity in (*bands, bands[-1])],
+        where="post",
         color=_SPARSITY,
     )
     upper.set_ylabel("weights removed, %")
     upper.set_ylim(-3, 103)
     upper.set_title(title, loc="left")
-    shade_sparse_spans(lower, metrics)
+    shade(lower, bands, len(metrics))
     per_epoch = [
-        (record["epoch"], done["change_ratio"])
+        (done["at"] / unit, done["change_ratio"])
         for record in metrics
         for done in record["thresholdings"]
         if done["change_ratio"] is not None
@@ -123,20 +149,16 @@ def _weights(histograms: dict[str, Any], title: str) -> "Figure":
         axes.set_visible(False)
     grid[0, 0].legend(loc="upper right", fontsize="small")
     figure.suptitle(
-        f"{title}: weights at the last thresholding (before epoch {histograms['epoch'] + 1})",
+        f"{title}: weights and what is kept of them, after {histograms['epoch']} epochs",
         fontsize="large",
     )
     return figure
 
 
-def shade_sparse_spans(axes: "Axes", metrics: list[dict[str, Any]]) -> None:
-    """A band behind every run of sparse epochs."""
-    begin = None
-    for record in [*metrics, {"epoch": len(metrics), "phase": "end"}]:
-        if record["phase"] == "sparse" and begin is None:
-            begin = record["epoch"]
-        elif record["phase"] != "sparse" and begin is not None:
-            axes.axvspan(begin, record["epoch"], color=_SPARSE_SHADE, alpha=0.25, lw=0)
-            begin = None
-    axes.set_xlim(0, len(metrics))
+def shade(axes: "Axes", bands: list[Band], epochs: int) -> None:
+    """Colour behind the sparse spans, unless they are too many to be told apart."""
+    for begin, end, sparsity in bands if len(bands) <= _MOST_BANDS else []:
+        if sparsity:
+            axes.axvspan(begin, end, color=_SPARSE_SHADE, alpha=0.25, lw=0)
+    axes.set_xlim(0, epochs)
     axes.margins(x=0)

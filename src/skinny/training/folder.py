@@ -13,6 +13,13 @@ from skinny.files import atomic_write
 from skinny.training import config as configs
 from skinny.training.config import Config
 
+# What every reader of a record may rely on; records without it are damaged.
+_METRICS = {
+    *("epoch", "steps", "phase", "sparsity", "thresholdings", "seconds"),
+    *("train_loss", "train_accuracy", "test_loss", "test_accuracy"),
+}
+_RESULT = {"test_accuracy", "weights", "bytes", "test_images", "test_errors", "classes"}
+
 
 class RunFolder:
     """runs/<recipe>-<hash>/, held by one process at a time while open (a context manager)."""
@@ -75,7 +82,9 @@ class RunFolder:
                     record = json.loads(line)
                 except ValueError:
                     break
-                if not isinstance(record, dict) or record.get("epoch") != len(records):
+                if not isinstance(record, dict) or not record.keys() >= _METRICS:
+                    break
+                if record["epoch"] != len(records):
                     break
                 records.append(record)
         return records
@@ -87,18 +96,21 @@ class RunFolder:
             file.writelines(json.dumps(record) + "\n" for record in kept)
 
     def add_metrics(self, record: dict[str, Any]) -> None:
+        """Append a record, and see it safely on the disk before a checkpoint may outlive it."""
         with self.metrics_file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
 
     def result(self) -> dict[str, Any] | None:
         """The outcome of a finished run; None while it is not finished."""
-        return self._read_json(self.result_file)
+        return self._read_json(self.result_file, _RESULT)
 
     def write_result(self, result: dict[str, Any]) -> None:
         self._write_json(self.result_file, result)
 
     def histograms(self) -> dict[str, Any] | None:
-        return self._read_json(self.histograms_file)
+        return self._read_json(self.histograms_file, {"epoch", "layers"})
 
     def write_histograms(self, histograms: dict[str, Any]) -> None:
         self._write_json(self.histograms_file, histograms)
@@ -109,13 +121,13 @@ class RunFolder:
             file.write(json.dumps(value, indent=1) + "\n")
 
     @staticmethod
-    def _read_json(path: Path) -> dict[str, Any] | None:
+    def _read_json(path: Path, required: set[str]) -> dict[str, Any] | None:
         if not path.exists():
             return None
         try:
             value = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise SkinnyError(f"{path} cannot be read: {error}") from None
-        if not isinstance(value, dict):
-            raise SkinnyError(f"{path} is damaged: it holds no record")
+        if not isinstance(value, dict) or not required <= value.keys():
+            raise SkinnyError(f"{path} is damaged: it does not hold the record it should")
         return value

@@ -1,7 +1,9 @@
 """The one training loop."""
 
+import contextlib
 import dataclasses
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,7 +52,8 @@ def train(
     """
     watcher = observer or Silent()
     with folder:
-        folder.claim(config)
+        with _writing(folder):
+            folder.claim(config)
         if (done := folder.result()) is not None:
             watcher.note(f"{folder.path} is finished already")
             return done
@@ -73,25 +76,40 @@ def train(
                 evaluation = _epoch(parts, position, folder, watcher, checkpoint_seconds)
             if evaluation is None:  # killed after the last epoch and before the result
                 evaluation = _evaluate(parts)
-            result = outcome.conclude(parts, evaluation, folder, watcher.note)
-        except OSError as error:
-            raise SkinnyError(
-                f"cannot write to {folder.path}: {error.strerror or error}; what was saved is "
-                "whole: make room and run the same command again to go on"
-            ) from error
+            with _writing(folder):
+                result = outcome.conclude(parts, evaluation, folder, watcher.note)
         finally:
             watcher.end()
     return result
 
 
+@contextlib.contextmanager
+def _writing(folder: RunFolder) -> Iterator[None]:
+    """A full disk, or one that may not be written, in one sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise SkinnyError(
+            f"cannot write to {folder.path}: {error.strerror or error}; what was saved is whole: "
+            "make room and run the same command again to go on"
+        ) from error
+
+
 def _resume(parts: Session, folder: RunFolder, watcher: Observer) -> Position:
-    state = checkpoint.load(folder.checkpoints, watcher.note)
+    state = checkpoint.load(folder.checkpoints, watcher.note, set_aside=True)
     if state is None:
-        folder.keep_metrics(0)
+        with _writing(folder):
+            folder.keep_metrics(0)
         return Position()
     parts.load_state(state["session"])
     position = Position(**state["position"])
-    folder.keep_metrics(position.epoch)
+    if len(folder.metrics()) < position.epoch:
+        raise SkinnyError(
+            f"{folder.metrics_file} is damaged: it lacks epochs that the checkpoint has; "
+            "remove the run folder to start afresh"
+        )
+    with _writing(folder):
+        folder.keep_metrics(position.epoch)
     where = f"epoch {position.epoch + 1}" + (f", step {position.step}" if position.step else "")
     watcher.note(f"going on in {folder.path} from {where}")
     return position
@@ -99,7 +117,8 @@ def _resume(parts: Session, folder: RunFolder, watcher: Observer) -> Position:
 
 def _save(parts: Session, position: Position, folder: RunFolder) -> None:
     state = {"session": parts.state(), "position": dataclasses.asdict(position)}
-    checkpoint.save(folder.checkpoints, state)
+    with _writing(folder):
+        checkpoint.save(folder.checkpoints, state)
 
 
 def _epoch(
@@ -115,8 +134,9 @@ def _epoch(
         _begin_epoch(parts, position, folder)
     steps = len(parts.train_batches)
     rate_factor = factor_by_step(config, parts.timeline, steps)
-    loss_sum = torch.tensor(position.loss, dtype=torch.float64, device=parts.device)
-    correct = torch.tensor(position.correct, dtype=torch.float64, device=parts.device)
+    # Sums since the last look, on the device; a look moves them to `position` in full precision.
+    loss_sum = torch.zeros((), device=parts.device)
+    correct = torch.zeros((), device=parts.device)
     began, spent_before = time.monotonic(), position.seconds
     saved = began
     parts.forward.train()
@@ -131,7 +151,11 @@ def _epoch(
         position.images += len(y)
         mean = None
         if position.step % _LOOK_EVERY == 0 or position.step == steps or parts.device.type == "cpu":
-            mean = float(loss_sum) / position.images
+            position.loss += float(loss_sum)
+            position.correct += float(correct)
+            loss_sum.zero_()
+            correct.zero_()
+            mean = position.loss / position.images
             _check_loss(mean, position, folder)
         watcher.step(
             Step(
@@ -145,7 +169,6 @@ def _epoch(
         )
         now = time.monotonic()
         if now - saved > checkpoint_seconds and position.step < steps and mean is not None:
-            position.loss, position.correct = float(loss_sum), float(correct)
             position.seconds = spent_before + now - began
             _save(parts, position, folder)
             saved = now
@@ -153,8 +176,9 @@ def _epoch(
     last = position.epoch == config.epochs - 1
     due = last or (position.epoch + 1) % config.eval_every == 0
     evaluation = _evaluate(parts) if due else None
-    record = _record(parts, position, evaluation, float(loss_sum), float(correct), seconds)
-    folder.add_metrics(record)
+    record = _record(parts, position, evaluation, seconds)
+    with _writing(folder):
+        folder.add_metrics(record)
     reported = len(iht.history)
     vars(position).update(vars(Position(epoch=position.epoch + 1, thresholdings=reported)))
     _save(parts, position, folder)
@@ -172,9 +196,10 @@ def _begin_epoch(parts: Session, position: Position, folder: RunFolder) -> None:
         before = {name: weight.detach().clone() for name, weight in parts.iht.weights.items()}
         parts.iht.begin_epoch()
         assert parts.iht.masks is not None
-        folder.write_histograms(
-            {"epoch": position.epoch, "layers": outcome.histograms(before, parts.iht.masks)}
-        )
+        with _writing(folder):
+            folder.write_histograms(
+                {"epoch": position.epoch, "layers": outcome.histograms(before, parts.iht.masks)}
+            )
         if parts.config.reinit:
             reinitialise(parts)
     else:
@@ -211,8 +236,6 @@ def _record(
     parts: Session,
     position: Position,
     evaluation: Evaluation | None,
-    loss: float,
-    correct: float,
     seconds: float,
 ) -> dict[str, Any]:
     """One line of metrics.jsonl."""
@@ -220,12 +243,13 @@ def _record(
     assert span is not None
     return {
         "epoch": position.epoch,
+        "steps": position.step,
         "phase": span.phase,
         "sparsity": parts.iht.sparsity,
         "layers": parts.iht.layer_sparsity(),
         "lr": max(group["lr"] for group in parts.optimizer.param_groups),
-        "train_loss": loss / position.images,
-        "train_accuracy": correct / position.images,
+        "train_loss": position.loss / position.images,
+        "train_accuracy": position.correct / position.images,
         "test_loss": None if evaluation is None else evaluation.loss,
         "test_accuracy": None if evaluation is None else evaluation.accuracy,
         "thresholdings": [

@@ -21,10 +21,17 @@ def conclude(
 ) -> dict[str, Any]:
     """Pack the network, then write result.json: with it the run counts as finished."""
     metrics = folder.metrics()
+    masks = parts.iht.masks if parts.iht.sparse else None
     weights = {
-        name: {"size": weight.numel(), "kept": int(torch.count_nonzero(weight.detach()))}
+        name: {
+            "size": weight.numel(),
+            "kept": weight.numel() if masks is None else int(masks[name].sum()),
+        }
         for name, weight in parts.iht.weights.items()
     }
+    if masks is not None and folder.histograms() is None:  # the timeline counts steps
+        layers = histograms(parts.iht.weights, masks)
+        folder.write_histograms({"epoch": parts.config.epochs, "layers": layers})
     parameters = list(parts.model.parameters())
     pack_trained(
         parts.model,

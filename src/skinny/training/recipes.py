@@ -84,6 +84,7 @@ def cifar10_paper() -> Config:
         model="nin-cifar",
         dropout=0.5,
         init="caffe",
+        last_relu=True,
         sparsity=0.5,
         epochs=330,
         s1=15,

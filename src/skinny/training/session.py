@@ -42,6 +42,8 @@ class Session:
         random = {"cpu": torch.get_rng_state()}
         if self.device.type == "cuda":
             random["cuda"] = torch.cuda.get_rng_state(self.device)
+        elif self.device.type == "mps":
+            random["mps"] = torch.mps.get_rng_state()
         return {
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -58,6 +60,8 @@ class Session:
         torch.set_rng_state(state["random"]["cpu"])
         if self.device.type == "cuda" and "cuda" in state["random"]:
             torch.cuda.set_rng_state(state["random"]["cuda"], self.device)
+        elif self.device.type == "mps" and "mps" in state["random"]:
+            torch.mps.set_rng_state(state["random"]["mps"])
 
 
 def build(config: Config, *, device: str = "auto", data_dir: str | None = None) -> Session:
@@ -138,7 +142,7 @@ def make_model(
     """The config's model for images that are not at hand."""
     options = {
         name: value
-        for name in ("width", "batch_norm", "dropout", "init")
+        for name in configs.MODEL_OPTIONS
         if (value := getattr(config, name)) is not None
     }
     return models.build(

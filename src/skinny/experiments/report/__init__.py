@@ -61,7 +61,8 @@ def write_report(
 def _section(study: Study, name: str, margin: float) -> page.Section:
     rows = compare(study, margin)
     figures: list[Drawing | None] = [
-        charts.accuracy_against_sparsity(study, rows, name),
+        charts.accuracy_against_sparsity(study, rows, name)
+        or charts.accuracy_by_arm(study, rows, name),
         charts.error_against_bytes(study, rows, name),
         charts.change_ratio(study, name),
         charts.kept_by_layer(study, name),

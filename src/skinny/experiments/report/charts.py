@@ -34,6 +34,8 @@ def accuracy_against_sparsity(study: Study, rows: Sequence[Row], name: str) -> D
     if not pruned:
         return None
     baseline = next((row for row in rows if row.error and row.arm.config.method == "dense"), None)
+    if len({round(_removed(row.arm), 2) for row in pruned}) == 1:
+        return None  # one above the other they would hide each other: see `accuracy_by_arm`
     families: dict[Config, list[Row]] = {}
     for row in pruned:
         families.setdefault(_family(row.arm.config), []).append(row)
@@ -78,6 +80,41 @@ def accuracy_against_sparsity(study: Study, rows: Sequence[Row], name: str) -> D
         f"{seen}. Means over seeds at the end of training with 95 % t intervals; "
         "the dashed line and its band are dense training.",
         paint,
+    )
+
+
+def accuracy_by_arm(study: Study, rows: Sequence[Row], name: str) -> Drawing | None:
+    """A line per arm: for studies in which all that are pruned have the same sparsity."""
+    shown = [row for row in rows if row.error]
+    if len(shown) < 2:
+        return None
+    tint = colours(study)
+    baseline = next((row for row in shown if row.arm.config.method == "dense"), None)
+
+    def paint(axes: "Axes") -> None:
+        if baseline is not None and baseline.error is not None:
+            axes.axvline(100 - baseline.error.mean, color=LIGHT["dense"], ls="--", lw=1.2)
+        for y, row in enumerate(reversed(shown)):
+            assert row.error is not None
+            half = row.error.high - row.error.mean if row.error.high == row.error.high else 0.0
+            axes.errorbar(
+                100 - row.error.mean, y, xerr=half, fmt="o", capsize=3, color=tint[row.arm.label]
+            )
+        axes.set_yticks(range(len(shown)), [row.arm.label for row in reversed(shown)])
+        axes.tick_params(axis="y", length=0, labelcolor=LIGHT["ink"])
+        axes.grid(visible=False, axis="y")
+        axes.set_xlabel(f"{study.judged_by} accuracy, %")
+        _within(axes.get_xlim, axes.set_xlim)
+
+    best = min(shown, key=lambda row: row.error.mean if row.error else np.inf)
+    assert best.error is not None
+    return draw(
+        f"{name}-accuracy",
+        "Accuracy by arm",
+        f"Best: {best.arm.label}, {100 - best.error.mean:.2f} %. Means over seeds at the end of "
+        "training with 95 % t intervals; the dashed line is dense training.",
+        paint,
+        size=(4.9, 1.1 + 0.26 * len(shown)),
     )
 
 

@@ -1,0 +1,60 @@
+"""How every command reads its words: the same kind of flags, help and complaints."""
+
+import inspect
+from collections.abc import Sequence
+from functools import partial
+from typing import TypeVar
+
+import tyro
+
+from skinny.errors import SkinnyError
+
+_Arguments = TypeVar("_Arguments")
+# `--json` alone: a `--no-json` beside it would say nothing
+_CONFIG = (tyro.conf.FlagCreatePairsOff,)
+
+
+class UsageError(SkinnyError):
+    """A command line that cannot be understood."""
+
+
+def take_name(argv: list[str], kind: str, names: Sequence[str]) -> str | None:
+    """Take away the name (of a recipe, of an experiment) that the words may begin with."""
+    if not argv or argv[0].startswith("-"):
+        return None
+    if argv[0] not in names:
+        raise UsageError(f"there is no {kind} {argv[0]!r}; there are {', '.join(names)}")
+    return argv.pop(0)
+
+
+def parse(
+    command: type[_Arguments],
+    argv: Sequence[str],
+    prog: str,
+    *,
+    default: _Arguments | None = None,
+    epilogue: str = "",
+    first_words: Sequence[str] = (),
+) -> _Arguments:
+    """The command's arguments; its docstring, then `epilogue`, are what its help begins with.
+
+    Ends the process with exit code 2, after a message, when the words do not fit.
+    first_words: names that `take_name` takes, to say where they belong when they come later.
+    """
+    read = partial(
+        tyro.cli,
+        command,
+        args=argv,
+        prog=prog,
+        default=tyro.MISSING_NONPROP if default is None else default,
+        description="\n\n".join(filter(None, [inspect.cleandoc(command.__doc__ or ""), epilogue])),
+        config=_CONFIG,
+    )
+    if not set(first_words).isdisjoint(argv):  # it may still be the value of a flag
+        _, unknown = read(return_unknown_args=True)
+        for word in unknown:
+            if word in first_words:
+                start = " ".join(prog.split()[:2])
+                raise UsageError(f"{word} must come before the flags: {start} {word} [OPTIONS]")
+    arguments: _Arguments = read()
+    return arguments
