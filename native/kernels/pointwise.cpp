@@ -219,16 +219,15 @@ inline Vec evens(const float* from) {
 #endif
 }
 
-// to[x] = the largest, or the sum, of the `length` entries from x * Stride on in each row: what most
+// to[x] = the largest, or the sum, of the Length entries from x * Stride on in each row: what most
 // windows are. Reads up to 2 V entries past the last.
-template <bool Max, int Stride>
-void regular(const float* const* row, size_t rows, int32_t begin, float* to, size_t count,
-             int32_t length) {
+template <bool Max, int Stride, int Length>
+void regular(const float* const* row, size_t rows, int32_t begin, float* to, size_t count) {
   for (size_t x = 0; x < count; x += V) {
     Vec v = Max ? splat(-INFINITY) : Vec{};
     for (size_t r = 0; r < rows; ++r) {
       const float* from = row[r] + begin + x * Stride;
-      for (int32_t k = 0; k < length; ++k)
+      for (int k = 0; k < Length; ++k)
         v = join<Max>(v, Stride == 2 ? evens(from + k) : load(from + k));
     }
     store_some(to + x, v, count - x < static_cast<size_t>(V) ? count - x : static_cast<size_t>(V));
@@ -248,8 +247,11 @@ void window(const float* const* row, size_t rows, const Windows& windows, int32_
 template <bool Max>
 void reduce_one(const float* const* row, size_t rows, const Windows& windows, size_t width,
                 float* reduced, float* to) {
+  using Regular = void (*)(const float* const*, size_t, int32_t, float*, size_t);
+  constexpr Regular kinds[2][2] = {{regular<Max, 1, 2>, regular<Max, 1, 3>},
+                                   {regular<Max, 2, 2>, regular<Max, 2, 3>}};
   int32_t begin = windows.count, end = windows.count;
-  if (windows.length <= 3 && (windows.stride == 1 || windows.stride == 2))
+  if ((windows.length == 2 || windows.length == 3) && (windows.stride == 1 || windows.stride == 2))
     begin = windows.regular, end = windows.irregular;
   const float* one = reduced;
   if (begin == end && rows > 3) {
@@ -259,9 +261,8 @@ void reduce_one(const float* const* row, size_t rows, const Windows& windows, si
   }
   for (int32_t x = 0; x < begin; ++x) window<Max>(row, rows, windows, x, to);
   if (begin < end)
-    (windows.stride == 2 ? regular<Max, 2> : regular<Max, 1>)(
-        row, rows, windows.begin[begin], to + begin, static_cast<size_t>(end - begin),
-        windows.length);
+    kinds[windows.stride - 1][windows.length - 2](row, rows, windows.begin[begin], to + begin,
+                                                  static_cast<size_t>(end - begin));
   for (int32_t x = end; x < windows.count; ++x) window<Max>(row, rows, windows, x, to);
 }
 
@@ -273,6 +274,11 @@ void reduce_images(const float* from, const Windows& windows, size_t n, float* t
       const float* at = from + static_cast<size_t>(windows.begin[x]) * n + i;
       size_t step = static_cast<size_t>(windows.step) * n;
       Vec v = load(at);
+      if (windows.end[x] - windows.begin[x] == 3 && windows.step == 1) {  // the usual, unrolled
+        store(to + static_cast<size_t>(x) * n + i,
+              join<Max>(join<Max>(v, load(at + step)), load(at + 2 * step)));
+        continue;
+      }
       for (int32_t left = windows.end[x] - windows.begin[x] - windows.step; left > 0;
            left -= windows.step)
         v = join<Max>(v, load(at += step));

@@ -350,8 +350,7 @@ void bind_runtime(nb::module_& m) {
              nb::gil_scoped_release release;
              new (self) ConvWeights(weights.data(), weights.shape(0), offsets.data(),
                                     offsets.size(), groups, group_stride, block_taps, parts, dense);
-           })
-      .def_prop_ro("bytes", &ConvWeights::bytes);
+           });
   nb::class_<LinearWeights>(m, "LinearWeights")
       .def("__init__",
            [](LinearWeights* self, const In<uint8_t, 1>& mask, const Floats& values, size_t rows,
@@ -387,12 +386,6 @@ void bind_runtime(nb::module_& m) {
       .def("add_add", &add_add)
       .def("add_concat", &add_concat)
       .def("add_softmax", &add_softmax)
-      .def("weight_bytes",
-           [](Engine& e, size_t phase) {
-             size_t total = 0;
-             for (const auto& step : program(e, phase).steps) total += step->weight_bytes();
-             return total;
-           })
       .def("run_floats",
            [](const Engine& e, const Floats& x, const Result& y, size_t threads, bool timed) {
              return run(e, {nullptr, x.data(), {}, {}, 0}, y.shape(0), x.size(), y, threads, timed);

@@ -165,10 +165,4 @@ size_t Chain::scratch(size_t n) const {
   return size + out.channels * ring_rows() * floats + width * n;
 }
 
-size_t Chain::weight_bytes() const {
-  size_t total = 0;
-  for (const Stage& stage : stages) total += stage.weights->bytes();
-  return total;
-}
-
 }  // namespace skinny

@@ -48,14 +48,11 @@ void enter(const Program& program, const Images& x, const Item& item, const Plac
     size_t source = item.first * size + line * view.width;
     float* to = place.at(view.at(channel, row));
     if (item.count < n) std::memset(to, 0, view.width * n * sizeof(float));
-    for (size_t i = 0; i < item.count; ++i, source += size) {
-      if (x.floats)
-        for (size_t c = 0; c < view.width; ++c) to[c * n + i] = x.floats[source + c];
-      else
-        for (size_t c = 0; c < view.width; ++c)
-          to[c * n + i] = static_cast<float>(x.bytes[source + c]) * x.scale[channel] +
-                          x.shift[channel];
-    }
+    for (size_t c = 0; c < view.width; ++c, to += n, ++source)
+      for (size_t i = 0; i < item.count; ++i)
+        to[i] = x.floats ? x.floats[source + i * size]
+                         : static_cast<float>(x.bytes[source + i * size]) * x.scale[channel] +
+                               x.shift[channel];
   }
 }
 

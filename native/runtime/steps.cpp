@@ -45,9 +45,11 @@ void Pooling::run(const Place& place) const {
   size_t lines = out.channels * out.height;
   clear_margins(out, place, share(out.channels, place.rank, place.size),
                 share(out.channels, place.rank + 1, place.size));
-  for (size_t line = share(lines, place.rank, place.size);
-       line < share(lines, place.rank + 1, place.size); ++line) {
-    size_t channel = line / out.height, y = line % out.height;
+  size_t begin = share(lines, place.rank, place.size);
+  size_t end = share(lines, place.rank + 1, place.size);
+  size_t channel = begin / out.height, y = begin % out.height;
+  for (size_t line = begin; line < end; ++line, ++y) {
+    if (y == out.height) ++channel, y = 0;
     auto row = [&](size_t i) { return place.at(in.at(channel, i)); };
     pool->run(y, row, in.width, place.n, place.scratch, place.at(out.at(channel, y)));
   }

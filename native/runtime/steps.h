@@ -28,7 +28,6 @@ class Step {
   virtual ~Step() = default;
   virtual void run(const Place& place) const = 0;
   virtual size_t scratch(size_t) const { return 0; }  // floats, for n interleaved images
-  virtual size_t weight_bytes() const { return 0; }
 };
 
 // Sets to zero what lies around the rows of `view`, for channels [begin, end).
@@ -82,7 +81,6 @@ class Chain : public Step {
 
   void run(const Place& place) const override;
   size_t scratch(size_t n) const override;
-  size_t weight_bytes() const override;
 
  private:
   struct Grid;
@@ -107,7 +105,6 @@ class Linear : public Step {
 
   void run(const Place& place) const override;
   size_t scratch(size_t n) const override;
-  size_t weight_bytes() const override { return weights->bytes(); }
 };
 
 class Pooling : public Step {

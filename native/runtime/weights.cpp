@@ -96,15 +96,6 @@ void ConvWeights::run(size_t index, const float* in, ptrdiff_t row_stride, int r
   }
 }
 
-size_t ConvWeights::bytes() const {
-  size_t total = 0;
-  for (const Part& part : parts_)
-    for (const Block& block : part.blocks)
-      total += block.taps.size() * sizeof(Tap) + block.runs.size() * sizeof(Run) +
-               (block.offsets.size() + block.weights.size()) * sizeof(float);
-  return total;
-}
-
 LinearWeights::LinearWeights(const uint8_t* mask, const float* values, size_t count,
                              std::shared_ptr<const void> owner, size_t rows, size_t cols)
     : rows_(rows), cols_(cols) {

@@ -32,7 +32,6 @@ class ConvWeights {
   size_t parts() const { return parts_.size(); }
   size_t begin(size_t part) const { return parts_[part].begin; }
   size_t end(size_t part) const { return parts_[part].end; }
-  size_t bytes() const;
   // Offsets of the first and the last tap, to be checked against the input's size.
   int64_t lowest() const { return lowest_; }
   int64_t highest() const { return highest_; }

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from runtime_builder import Builder
 from runtime_cases import CASES
 
-from skinny import packing
+from skinny import native, packing
 from skinny.runtime import load, reference
 
 
@@ -85,6 +85,18 @@ def test_weights_far_apart_in_a_row_are_found(folder):
     weight[2, 2999] = 7
     for images in (1, 33):
         check(builder, folder, images)
+
+
+@pytest.mark.parametrize("density", [0.02, 0.1, 0.13, 0.25, 0.6])
+def test_linear_weights_take_no_more_than_bitmask_and_values(density):
+    rng = np.random.default_rng(0)
+    rows, columns = 64, 1024
+    kept = rng.random(rows * columns) < density
+    mask, values = np.packbits(kept, bitorder="little"), np.ones(kept.sum(), np.float32)
+    weights = native.extension().LinearWeights(mask, values, rows, columns)
+    assert weights.form == ("steps" if density < 1 / 8 else "bitmask")
+    row_starts = 8 * (rows + 1)
+    assert weights.bytes <= mask.nbytes + values.nbytes + row_starts
 
 
 def test_a_batch_larger_than_a_run_is_divided(folder):
