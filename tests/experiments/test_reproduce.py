@@ -1,13 +1,16 @@
 """The smoke scale of every experiment, end to end, on digits."""
 
-import json
+import os
 import re
+import shutil
 from pathlib import Path
 
+import filelock
 import pytest
 
 from skinny.cli.main import main
 from skinny.experiments import catalog
+from skinny.experiments.greedy import held_out
 from skinny.experiments.reproduce import first_configs, reproduce, searched_configs
 from skinny.experiments.study import from_experiment
 from skinny.experiments.sweep import Serial
@@ -18,10 +21,14 @@ EXPERIMENTS = [(catalog.experiment(name, "cifar10", "smoke"), (0,)) for name in 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """All experiments with one seed: every distinct run once."""
+    """All experiments with one seed: every distinct run once, for all processes of pytest-xdist."""
     folder = tmp_path_factory.mktemp("runs")
-    outcomes = reproduce(EXPERIMENTS, folder, executor=Serial())
-    assert [outcome for outcome in outcomes if outcome.status != "trained"] == []
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = tmp_path_factory.getbasetemp().parent / "smoke-runs"
+        folder.mkdir(exist_ok=True)
+    with filelock.FileLock(folder / ".tests.lock"):
+        outcomes = reproduce(EXPERIMENTS, folder, executor=Serial())
+    assert [outcome for outcome in outcomes if outcome.status == "failed"] == []
     assert len(outcomes) == len(first_configs(EXPERIMENTS)) + len(searched_configs(EXPERIMENTS))
     return folder
 
@@ -99,21 +106,15 @@ def test_the_document_says_what_the_plan_says(capsys, scale):
         assert row.split("|")[column].strip() == f"{runs} / {epochs}"
 
 
-def test_a_failed_search_is_reported_and_the_rest_goes_on(runs, tmp_path, capsys):
-    """The held-out run it starts from is damaged."""
+def test_a_failed_search_is_reported_and_the_rest_goes_on(runs, tmp_path):
+    """What an earlier search found is damaged."""
     made = [(catalog.experiment("baselines", "cifar10", "smoke"), (0,))]
     (config,) = searched_configs(made)
-    from skinny.experiments.greedy import held_out
-
-    start = runs / held_out(config).run_name
-    file = start / f"greedy-{config.sparsity:g}.json"
-    saved = file.read_text()
-    try:
-        file.write_text(json.dumps([1]))
-        outcomes = reproduce(made, runs, executor=Serial())
-    finally:
-        file.write_text(saved)
-    assert [o.status for o in outcomes].count("failed") == 1
+    copy = shutil.copytree(runs, tmp_path / "runs")
+    start = copy / held_out(config).run_name
+    (start / f"greedy-{config.sparsity:g}.json").write_text("[1]")
+    outcomes = reproduce(made, copy, executor=Serial())
+    assert [outcome.status for outcome in outcomes].count("failed") == 1
     assert "search failed" in outcomes[-1].error
 
 

@@ -35,11 +35,6 @@ def test_the_packed_file_is_what_counts_on_disk_or_what_was_recorded_of_it(finis
     assert run.packed_bytes == (finished / "model.skinny").stat().st_size
     (finished / "model.skinny").unlink()
     assert read_run(finished).packed_bytes == run.packed_bytes
-    file = finished / "result.json"
-    result = json.loads(file.read_text())
-    del result["bytes"]
-    file.write_text(json.dumps(result))
-    assert read_run(finished).packed_bytes is None
 
 
 def test_an_unfinished_run_is_named_and_passed_over(finished):
@@ -81,5 +76,7 @@ def test_a_damaged_result_is_one_sentence_that_names_the_file(finished, damage):
 
 def test_damaged_metrics_are_one_sentence(finished):
     (finished / "metrics.jsonl").write_text('{"epoch": 0, "phase": "dense"}\n')
-    with pytest.raises(SkinnyError, match=r"metrics\.jsonl is damaged: it lacks test_accuracy"):
+    with pytest.raises(
+        SkinnyError, match=r"metrics\.jsonl is damaged: it has 0 whole records of 2"
+    ):
         _ = read_run(finished).metrics

@@ -20,6 +20,7 @@ def run(config, seed, accuracy):
         "test_errors": [0],
         "classes": ["a"],
         "parameters": 100,
+        "bytes": {"dense": 400, "packed": 200},
         "weights": {"conv1.weight": {"size": 10, "kept": 5}},
         "seconds": 1.0,
     }

@@ -9,8 +9,6 @@ from typing import Any
 from skinny.errors import SkinnyError
 from skinny.training import Config, RunFolder
 
-_COLUMNS = {"epoch", "phase", "train_accuracy", "test_accuracy", "thresholdings"}
-
 
 @dataclass(frozen=True)
 class Run:
@@ -22,12 +20,13 @@ class Run:
 
     @cached_property
     def metrics(self) -> list[dict[str, Any]]:
-        """One record per epoch, with all that a curve needs."""
+        """One record per epoch."""
         records = self.folder.metrics()
-        for record in records:
-            if not record.keys() >= _COLUMNS:
-                lacks = ", ".join(sorted(_COLUMNS - record.keys()))
-                raise SkinnyError(f"{self.folder.metrics_file} is damaged: it lacks {lacks}")
+        if len(records) != self.config.epochs:
+            raise SkinnyError(
+                f"{self.folder.metrics_file} is damaged: it has {len(records)} whole records of "
+                f"{self.config.epochs} epochs"
+            )
         return records
 
     @property
@@ -43,17 +42,12 @@ class Run:
         return sum(weight["size"] for weight in self.result["weights"].values())
 
     @property
-    def packed_bytes(self) -> int | None:
-        """Size of the packed model, from its file or the record of it; None where neither is."""
+    def packed_bytes(self) -> int:
+        """Size of the packed model: of its file, or as recorded where only the records are left."""
         try:
             return self.folder.model_file.stat().st_size
         except OSError:
-            recorded = self.result.get("bytes")
-            return recorded["packed"] if recorded else None
-
-    @property
-    def dense_bytes(self) -> int:
-        return 4 * int(self.result["parameters"])
+            return int(self.result["bytes"]["packed"])
 
 
 def read_run(path: Path) -> Run | None:
@@ -81,8 +75,8 @@ def _look_over(result: dict[str, Any]) -> None:
     for count in (*result["test_images"], *result["test_errors"], result["parameters"]):
         if not isinstance(count, int) or count < 0:
             raise ValueError(f"{count!r} is no count")
-    if (recorded := result.get("bytes")) is not None and not recorded["packed"] > 0:
-        raise ValueError(f"the packed file has {recorded['packed']} bytes")
+    if not result["bytes"]["packed"] > 0:
+        raise ValueError(f"the packed file has {result['bytes']['packed']} bytes")
     if not result["weights"]:
         raise ValueError("there are no weights")
     for name, weight in result["weights"].items():

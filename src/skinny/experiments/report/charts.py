@@ -125,16 +125,14 @@ def error_against_bytes(study: Study, rows: Sequence[Row], name: str) -> Drawing
     from matplotlib.ticker import LogLocator
 
     tint = colours(study)
-    packed = {row.arm.label: _packed(row.arm) for row in shown}
 
     def paint(axes: "Axes") -> None:
         for row in shown:
             assert row.error is not None
-            size, is_packed = packed[row.arm.label]
+            size = float(np.mean([run.packed_bytes for run in row.arm.runs]))
             axes.plot(
-                size / 1000, row.error.mean, "o", color=tint[row.arm.label],
-                mfc=tint[row.arm.label] if is_packed else "none", mew=1.6, label=row.arm.label,
-                ms=7,
+                size / 1000, row.error.mean, "o", ms=7, color=tint[row.arm.label],
+                label=row.arm.label,
             )  # fmt: skip
         axes.set_xscale("log")
         axes.set_xlabel("kilobytes on disk")
@@ -144,18 +142,10 @@ def error_against_bytes(study: Study, rows: Sequence[Row], name: str) -> Drawing
         axes.xaxis.set_minor_formatter(lambda x, _: "")
         _legend(axes, len(shown))
 
-    hollow = sum(not is_packed for _, is_packed in packed.values())
-    told = (
-        "No run has a packed file yet, so that every size is that of all parameters as 32-bit "
-        "floats"
-        if hollow == len(packed)
-        else "Filled: the packed file as it lies on disk"
-        + ("; hollow: all parameters as 32-bit floats" if hollow else "")
-    )
     return draw(
         f"{name}-error-bytes",
         "Error against bytes",
-        f"Lower left is better. {told}.",
+        "Lower left is better. Bytes are those of the packed file, mean over seeds.",
         paint,
     )
 
@@ -285,15 +275,6 @@ def _family(config: Config) -> Config:
 
 def _removed(arm: Result) -> float:
     return float(np.mean([1 - run.kept / run.size for run in arm.runs]))
-
-
-def _packed(arm: Result) -> tuple[float, bool]:
-    """Mean bytes, and whether every run has a packed file."""
-    sizes = [run.packed_bytes for run in arm.runs]
-    packed = [size for size in sizes if size is not None]
-    if len(packed) == len(sizes):
-        return float(np.mean(packed)), True
-    return float(np.mean([run.dense_bytes for run in arm.runs])), False
 
 
 def _legend(axes: "Axes", entries: int) -> None:

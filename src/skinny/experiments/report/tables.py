@@ -50,7 +50,7 @@ def _arm_cells(row: Row) -> list[Cell]:
         return [Cell(told, n, "number"), *[_NOTHING] * 4]
     kept = float(np.mean([run.kept for run in arm.runs]))
     share = float(np.mean([run.kept / run.size for run in arm.runs]))
-    size = float(np.mean([run.packed_bytes or run.dense_bytes for run in arm.runs]))
+    size = float(np.mean([run.packed_bytes for run in arm.runs]))
     return [
         Cell(told, n, "number"),
         Cell(f"{error.mean:.2f} ± {number(error.sd).text}", error.mean, "number"),
