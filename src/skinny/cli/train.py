@@ -9,12 +9,12 @@ import torch
 import tyro
 from rich.console import Console
 
+from skinny import data
 from skinny.cli import downloads, progress, summary
 from skinny.cli.command_line import parse, take_name
 from skinny.errors import SkinnyError
 from skinny.training import Config, RunFolder, figures, recipes, train
 from skinny.training import config as configs
-from skinny.training.session import load_data
 
 
 @dataclass(frozen=True)
@@ -82,11 +82,7 @@ def run(arguments: Train) -> int:
         torch.set_num_threads(arguments.threads)
     if arguments.plan:
         print(configs.to_json(config))
-        steps = 1
-        if config.unit == "step":  # how many there are is known when the data is
-            images = len(load_data(config, arguments.data).train)
-            steps = -(-images // config.batch_size)
-        print(configs.timeline(config, steps))
+        print(_timeline(config, arguments.data))
         return 0
     wanted = [config]
     if arguments.baseline and config.method != "dense":
@@ -96,6 +92,18 @@ def run(arguments: Train) -> int:
     if not arguments.quiet and not arguments.json:
         summary.show(folders, Console())
     return 0
+
+
+def _timeline(config: Config, data_dir: str | None) -> str:
+    """The spans as a table; to count steps the data must be at hand, and is not fetched for it."""
+    if config.unit == "epoch":
+        return str(configs.timeline(config, steps_per_epoch=1))
+    try:
+        dataset = data.load(config.data, data_dir=data_dir, download=False)
+    except data.DataError as error:
+        return f"the timeline counts steps, and how many there are is not known: {error}"
+    images = config.train_size or len(dataset.train) - (config.val_size or 0)
+    return str(configs.timeline(config, -(-images // config.batch_size)))
 
 
 def _run_one(config: Config, arguments: Train) -> RunFolder:

@@ -4,6 +4,7 @@ import dataclasses
 import shlex
 
 from skinny.training import Config, recipe, recipes
+from skinny.training import config as configs
 
 
 def train_command(config: Config) -> str:
@@ -12,7 +13,7 @@ def train_command(config: Config) -> str:
     base = recipe(config.name) if known else Config()
     words = ["skinny", "train", *([config.name] if known else [])]
     if config.model != base.model:  # the command then forgets what was meant for the other model
-        base = dataclasses.replace(base, width=None, batch_norm=None, dropout=None, init=None)
+        base = configs.without_model_options(base)
     for field in dataclasses.fields(Config):
         value = getattr(config, field.name)
         if value == getattr(base, field.name):
