@@ -173,11 +173,11 @@ def test_a_users_model_is_trained(tmp_path, capsys, monkeypatch):
 
 
 def test_demo_compares_over_three_seeds(tmp_path, capsys):
-    assert main(["demo", "--runs", str(tmp_path), "--epochs", "10"]) == 0
+    assert main(["demo", "--runs", str(tmp_path), "--epochs", "12"]) == 0
     shown = capsys.readouterr().out
     assert "9/9" in shown
     assert "SDNN 90%" in shown
     assert "points against dense" in shown
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
-    assert main(["demo", "--runs", str(tmp_path), "--epochs", "10"]) == 0
+    assert main(["demo", "--runs", str(tmp_path), "--epochs", "12"]) == 0
     assert "(trained before)" in capsys.readouterr().out

@@ -35,7 +35,7 @@ def test_a_plain_line_per_epoch_with_the_time_left(capsys):
     lines.epoch(RECORD)
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.startswith(
-        "epoch 1/24: sparse 52.5%, loss 1.2500, training 50.00%, 1,234 images/s, 0:00"
+        "epoch 1/32: sparse 52.5%, loss 1.2500, training 50.00%, 1,234 images/s, 0:00"
     )
     lines.epoch({**RECORD, "test_accuracy": 0.75})
     assert "test 75.00%" in capsys.readouterr().out
@@ -67,9 +67,9 @@ def test_the_live_display_is_six_lines_on_a_narrow_terminal(monkeypatch):
     assert re.fullmatch("▁+█+▁+█+", spans)
     assert len(spans) == 72
     assert re.fullmatch("━+╸?", bar)
-    assert now == "epoch 4/24  step 5/10  sparse 52.5%  loss 0.4321"
-    assert re.fullmatch(r"64 images/s  3:25 left", speed)
-    assert last == "epoch 1/24: sparse 52.5%, loss 1.2500, training 50.00%, test 75.00%"
+    assert now == "epoch 4/32  step 5/10  sparse 52.5%  loss 0.4321"
+    assert re.fullmatch(r"64 images/s  4:45 left", speed)
+    assert last == "epoch 1/32: sparse 52.5%, loss 1.2500, training 50.00%, test 75.00%"
 
 
 def test_before_the_first_step_the_live_display_knows_no_speed():
@@ -78,7 +78,7 @@ def test_before_the_first_step_the_live_display_knows_no_speed():
     live.begin(PLAN)
     live.end()
     shown = console.file.getvalue()
-    assert "epoch 1/24  step 0/10  dense" in shown
+    assert "epoch 1/32  step 0/10  dense" in shown
     assert "images/s" not in shown
 
 
