@@ -3,6 +3,7 @@
 # make lint   the linters and the type checker alone
 # make native build the C++ extension in place (src/skinny), for work on native/
 # make bench  the benchmarks, with the engines they compare us to (slow; want a quiet machine)
+# make bench-avx2  the benchmark of inference as on a processor without AVX-512 (Linux, Intel)
 # make sanitize  the kernels' tests under AddressSanitizer and UBSan, with every instruction set
 
 PYTHON ?= python3
@@ -12,7 +13,7 @@ SETUP := $(VENV)/.set-up
 DEEPSPARSE := .venv-deepsparse/.set-up
 NATIVE := CMakeLists.txt $(shell find native -type f)
 
-.PHONY: demo test lint native bench sanitize clean
+.PHONY: demo test lint native bench bench-avx2 sanitize clean
 .DELETE_ON_ERROR:
 
 demo: $(SETUP)
@@ -28,6 +29,11 @@ lint: $(SETUP)
 
 bench: $(VENV)/.peers $(DEEPSPARSE)
 	$(BIN)/python -m benchmarks
+
+bench-avx2: $(VENV)/.peers $(DEEPSPARSE)
+	mkdir -p build
+	$(CC) -O1 -shared -fPIC -o build/hide_avx512.so benchmarks/hide_avx512.c -ldl
+	LD_PRELOAD=$(CURDIR)/build/hide_avx512.so $(BIN)/python -m benchmarks inference
 
 $(VENV)/.peers: $(SETUP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[train,dev,bench]'

@@ -19,6 +19,8 @@ def describe_machine(*packages: str) -> str:
         names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
         flags = next((line for line in lines if line.startswith("flags")), "")
         simd = [name for name in ("avx2", "avx512f") if f" {name}" in flags]
+        if "hide_avx512" in os.environ.get("LD_PRELOAD", ""):
+            simd.append("what it has beyond these is hidden from all contenders")
         processor = f"{names[0] if names else processor} ({', '.join(simd) or 'no AVX2'})"
     found = []
     for package in packages:

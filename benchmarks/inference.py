@@ -5,7 +5,8 @@
 Random weights with uniform random masks, the same for everyone, and one network pruned by training
 (the digits network of `skinny demo`'s recipe, if `--trained RUN/model.skinny` gives it). Everyone
 gets the same number of threads; contenders take turns in bursts. DeepSparse 1.8.0 runs in an
-environment of its own, .venv-deepsparse, which `make bench` tries to make.
+environment of its own, .venv-deepsparse, which `make bench` tries to make. `make bench-avx2` runs
+this benchmark with AVX-512 hidden from everyone.
 """
 
 import argparse
