@@ -3,7 +3,7 @@ import math
 
 import pytest
 
-from skinny.experiments.comparison import compare, finding
+from skinny.experiments.comparison import compare, contrasts, finding
 from skinny.experiments.runs import Run
 from skinny.experiments.study import Result, Study, from_runs, label_all, reference
 from skinny.training import Config, RunFolder
@@ -49,6 +49,28 @@ def test_an_arm_is_judged_against_dense_by_seed(shift, verdict):
     assert dense.verdict == ""
     assert sdnn.difference.mean == pytest.approx(shift, abs=1e-9)
     assert sdnn.verdict == verdict
+
+
+def test_arms_are_set_against_each_other_by_seed():
+    study = Study(
+        "t",
+        "",
+        (
+            arm("dense", DENSE, BASE),
+            arm("SDNN-2x", SDNN, shifted(1.0)),
+            arm("one-shot", SDNN, shifted(-1.0)),
+            arm("twin", SDNN, shifted(1.0)),
+            Result("untrained", SDNN, ()),
+        ),
+        contrasts=(("SDNN-2x", "one-shot"), ("SDNN-2x", "twin"), ("SDNN-2x", "untrained")),
+    )
+    better, same = contrasts(study)
+    assert (better.first, better.second) == ("SDNN-2x", "one-shot")
+    assert better.difference.mean == pytest.approx(2.0)
+    assert better.p < 0.05
+    assert better.p == pytest.approx(2 * better.difference.p)  # corrected: there are two
+    assert same.difference.mean == pytest.approx(0.0)
+    assert same.p == 1.0
 
 
 def test_noise_is_undecided_or_no_worse():

@@ -115,6 +115,7 @@ def random(data: str, scale: Scale) -> Experiment:
                 arms,
                 note="The paper reports that its networks diverge after random thresholding. A run "
                 "whose loss becomes infinite is counted below as one that did not finish.",
+                contrasts=(("SDNN-2x", "random thresholding"),),
             ),
         ),
     )
@@ -124,7 +125,8 @@ def progressive(data: str, scale: Scale) -> Experiment:
     """Sparsity that grows from thresholding to thresholding against the target at once."""
     base = _analysed(data, scale)
     arms = [dense(base)]
-    for sparsity in (0.8, 0.9, 0.95):
+    sparsities = (0.8, 0.9, 0.95)
+    for sparsity in sparsities:
         name = times(sparsity)
         arms += [
             sdnn(base, sparsity, f"{name}, progressive"),
@@ -140,6 +142,9 @@ def progressive(data: str, scale: Scale) -> Experiment:
                 tuple(arms),
                 note="The paper reports that training may diverge when weights are truncated "
                 "directly at 0.8 and above.",
+                contrasts=tuple(
+                    (f"{times(r)}, progressive", f"{times(r)}, direct") for r in sparsities
+                ),
             ),
         ),
     )
@@ -149,7 +154,8 @@ def reinit(data: str, scale: Scale) -> Experiment:
     """Drawing the kept weights anew instead of keeping their values."""
     base = _analysed(data, scale)
     arms = [dense(base)]
-    for sparsity in (0.5, 0.9):
+    sparsities = (0.5, 0.9)
+    for sparsity in sparsities:
         arms += [
             sdnn(base, sparsity),
             sdnn(base, sparsity, f"{times(sparsity)}, re-initialised", reinit=True),
@@ -163,6 +169,7 @@ def reinit(data: str, scale: Scale) -> Experiment:
                 "kept weights keep their values, or are drawn anew",
                 tuple(arms),
                 note="The paper reports poor performance when they are drawn anew.",
+                contrasts=tuple((times(r), f"{times(r)}, re-initialised") for r in sparsities),
             ),
         ),
     )
@@ -171,7 +178,7 @@ def reinit(data: str, scale: Scale) -> Experiment:
 def baseline(data: str, scale: Scale) -> Experiment:
     """IHT against other ways to a small network, at 90 %, with equal budgets."""
     base = _analysed(data, scale)
-    arms = (dense(base), sdnn(base, 0.9), *baselines(base, 0.9))
+    ours, others = sdnn(base, 0.9), baselines(base, 0.9)
     return Experiment(
         "baselines",
         "Baselines",
@@ -179,10 +186,11 @@ def baseline(data: str, scale: Scale) -> Experiment:
         (
             Panel(
                 "at 90 % sparsity",
-                arms,
+                (dense(base), ours, *others),
                 note="DSD ends dense and so keeps all weights. The greedy search comes on top of "
                 "its equal share of epochs: it needs a dense network trained first, and looks at "
                 "held-out training images only.",
+                contrasts=tuple((ours.label, other.label) for other in others),
             ),
         ),
     )

@@ -61,6 +61,31 @@ def compare(study: Study, margin: float) -> list[Row]:
     return [replace(row, p=p) for row, p in zip(rows, corrected, strict=True)]
 
 
+@dataclass(frozen=True)
+class Contrast:
+    """Accuracy of one arm minus that of another, in points, paired by seed.
+
+    `p` is corrected for the number of contrasts in the study (Holm).
+    """
+
+    first: str
+    second: str
+    difference: Difference
+    p: float = float("nan")
+
+
+def contrasts(study: Study) -> list[Contrast]:
+    """The pairs of arms that the study sets against each other, where both have been trained."""
+    values = {arm.label: arm.values(study.measure) for arm in study.arms}
+    found = [
+        (first, second, paired(values.get(first, {}), values.get(second, {})))
+        for first, second in study.contrasts
+    ]
+    made = [Contrast(a, b, difference) for a, b, difference in found if difference is not None]
+    corrected = holm([contrast.difference.p for contrast in made])
+    return [replace(contrast, p=p) for contrast, p in zip(made, corrected, strict=True)]
+
+
 def finding(study: Study, rows: list[Row], margin: float) -> str:
     """The study in a sentence, from its verdicts alone."""
     told = [row for row in rows if row.difference is not None and row.arm.config.method != "dense"]

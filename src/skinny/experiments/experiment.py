@@ -27,12 +27,16 @@ class Arm:
 
 @dataclass(frozen=True)
 class Panel:
-    """Arms under one budget, and what was published about the like."""
+    """Arms under one budget, and what was published about the like.
+
+    Every arm is compared with dense training; `contrasts` are pairs of labels to compare as well.
+    """
 
     title: str
     arms: tuple[Arm, ...]
     cited: tuple[Cited, ...] = ()
     note: str = ""
+    contrasts: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

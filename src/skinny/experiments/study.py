@@ -54,6 +54,7 @@ class Study:
     measure: Measure = "top1"
     cited: tuple[Cited, ...] = ()
     note: str = ""
+    contrasts: tuple[tuple[str, str], ...] = ()  # labels of arms to compare with each other
 
     @property
     def judged_by(self) -> str:
@@ -89,6 +90,7 @@ def from_experiment(experiment: Experiment, seeds: Sequence[int], runs: Path) ->
                 experiment.measure,
                 panel.cited,
                 panel.note,
+                panel.contrasts,
             )
         )
     return studies

@@ -121,6 +121,15 @@ def test_figures_and_tables_are_files_too(report):
     assert "| dense |" in (report / "tables" / "study1-summary.md").read_text()
 
 
+def test_the_same_as_markdown(report):
+    text = (report / "report.md").read_text("utf-8")
+    assert HOSTILE not in text
+    assert "| SDNN-10x |" in text
+    assert "## How to read this" in text
+    for figure in re.findall(r"\]\((.*?)\)", text):
+        assert (report / figure).exists()
+
+
 def test_drawings_follow_the_page_into_the_dark_and_files_do_not(report, page):
     assert "fill: var(--paper)" in page
     assert "var(--" not in (report / "figures" / "study1-layers.svg").read_text()

@@ -1,4 +1,4 @@
-"""The report: one page that opens offline, figures as SVG and PNG, tables as Markdown and LaTeX."""
+"""The report: one page that opens offline, the same as Markdown, figures and tables as files."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from skinny.errors import SkinnyError
 from skinny.experiments import published
 from skinny.experiments.comparison import compare, finding
-from skinny.experiments.report import charts, filters, page, table, tables
+from skinny.experiments.report import charts, filters, markdown, page, table, tables
 from skinny.experiments.report.drawing import Drawing
 from skinny.experiments.study import Study
 from skinny.files import atomic_write
@@ -20,7 +20,7 @@ def write_report(
     scale: str | None = None,
     unfinished: int = 0,
 ) -> Path:
-    """Write report.html, figures/ and tables/ into `out`; the path of the page.
+    """Write report.html, report.md, figures/ and tables/ into `out`; the path of the page.
 
     margin: points of accuracy within which two arms count as equivalent.
     """
@@ -44,15 +44,16 @@ def write_report(
         )
     if unfinished:
         notes.append(f"{unfinished} unfinished runs were passed over.")
-    html = page.render(
-        sections, heading=heading, lead=lead, facts=_facts(told, margin, len(runs)), notes=notes
-    )
+    facts = _facts(told, margin, len(runs))
+    html = page.render(sections, heading=heading, lead=lead, facts=facts, notes=notes)
+    plain = markdown.render(sections, heading=heading, lead=lead, facts=facts, notes=notes)
     try:
         out.mkdir(parents=True, exist_ok=True)
         for section in sections:
             _write_files(section, out)
-        with atomic_write(out / "report.html", "w") as file:
-            file.write(html)
+        for name, text in (("report.md", plain), ("report.html", html)):
+            with atomic_write(out / name, "w") as file:
+                file.write(text)
     except OSError as error:
         raise SkinnyError(f"cannot write to {out}: {error.strerror or error}") from error
     return out / "report.html"
@@ -76,6 +77,7 @@ def _section(study: Study, name: str, margin: float) -> page.Section:
         finding(study, rows, margin),
         study.note,
         tables.summary(study, rows, margin, name),
+        tables.contrasts(study, name),
         tuple(drawing for drawing in figures if drawing is not None),
         tuple(drawing for drawing in curves if drawing is not None),
         max(0, len(trained) - charts.CURVES),
@@ -90,7 +92,7 @@ def _write_files(section: page.Section, out: Path) -> None:
     for drawing in (*section.figures, *section.curves):
         drawing.write(out / "figures")
     (out / "tables").mkdir(exist_ok=True)
-    for one in (section.summary, section.classes, section.cited):
+    for one in (section.summary, section.contrasts, section.classes, section.cited):
         if one is not None:
             for suffix, text in ((".md", table.markdown(one)), (".tex", table.latex(one))):
                 with atomic_write(out / "tables" / f"{one.name}{suffix}", "w") as file:

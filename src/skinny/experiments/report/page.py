@@ -24,6 +24,7 @@ class Section:
     finding: str
     note: str
     summary: Table
+    contrasts: Table | None
     figures: tuple[Drawing, ...]
     curves: tuple[Drawing, ...]
     curves_left_out: int

@@ -51,11 +51,11 @@ def markdown(table: Table) -> str:
         for i in range(len(table.head))
     ]
     lines = [
-        _line([_escape_markdown(text) for text in table.head]),
+        _line([escape_markdown(text) for text in table.head]),
         _line(["---:" if right else "---" for right in numbers]),
-        *(_line([_escape_markdown(cell.text) for cell in row]) for row in table.rows),
+        *(_line([escape_markdown(cell.text) for cell in row]) for row in table.rows),
     ]
-    return f"{_escape_markdown(table.caption)}\n\n" + "\n".join(lines) + "\n"
+    return f"{escape_markdown(table.caption)}\n\n" + "\n".join(lines) + "\n"
 
 
 def latex(table: Table) -> str:
@@ -101,7 +101,7 @@ _LATEX = {
 }
 
 
-def _escape_markdown(text: str) -> str:
+def escape_markdown(text: str) -> str:
     return "".join(_MARKDOWN.get(c, c) for c in " ".join(text.split()))
 
 

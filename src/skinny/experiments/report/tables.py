@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from skinny.experiments import comparison
 from skinny.experiments.comparison import Row
 from skinny.experiments.report.table import Cell, Table, number, p_value
 from skinny.experiments.study import Result, Study
@@ -81,6 +82,30 @@ def _interval(low: float, high: float, *, sign: bool = False) -> Cell:
         return _NOTHING
     texts = (number(value, sign=sign).text for value in (low, high))
     return Cell(" to ".join(texts), low, "number")
+
+
+def contrasts(study: Study, name: str) -> Table | None:
+    """Arms set against each other: the first's accuracy minus the second's."""
+    found = comparison.contrasts(study)
+    if not found:
+        return None
+    return Table(
+        f"{name}-contrasts",
+        "Arms against each other: accuracy of the first minus that of the second, paired by seed, "
+        "p by Holm's correction",
+        ("first", "second", "n", "Δ accuracy, points", "95 % interval of Δ", "p"),
+        tuple(
+            (
+                Cell(one.first),
+                Cell(one.second),
+                Cell(str(one.difference.n), one.difference.n, "number"),
+                number(one.difference.mean, sign=True),
+                _interval(one.difference.low, one.difference.high, sign=True),
+                p_value(one.p),
+            )
+            for one in found
+        ),
+    )
 
 
 def cited(study: Study, name: str) -> Table | None:

@@ -1,0 +1,36 @@
+"""The report as Markdown: what a repository shows without a browser."""
+
+from collections.abc import Mapping, Sequence
+
+from skinny.experiments.report.page import Section
+from skinny.experiments.report.table import Table, escape_markdown, markdown
+
+
+def render(
+    sections: Sequence[Section],
+    *,
+    heading: str,
+    lead: str,
+    facts: Mapping[str, str],
+    notes: Sequence[str] = (),
+) -> str:
+    """The findings, tables and first figures of all studies; figures are in figures/ beside it."""
+    blocks = [f"# {escape_markdown(heading)}", escape_markdown(lead), *notes]
+    for section in sections:
+        blocks += _section(section)
+    blocks += ["## How to read this"]
+    blocks += [f"**{name}**: {escape_markdown(text)}" for name, text in facts.items()]
+    return "\n\n".join(block.strip() for block in blocks if block) + "\n"
+
+
+def _section(section: Section) -> list[str]:
+    title, finding = escape_markdown(section.title), escape_markdown(section.finding)
+    blocks = [f"## {title}", section.question, f"**{finding}**", section.note]
+    if section.missing:
+        blocks.append(f"Runs that did not finish and are not in the numbers: {section.missing}.")
+    found: list[Table | None] = [section.summary, section.contrasts, section.cited]
+    blocks += [markdown(table) for table in found if table is not None]
+    for drawing in section.figures[:1]:
+        blocks.append(f"![{escape_markdown(drawing.title)}](figures/{drawing.name}.svg)")
+        blocks.append(escape_markdown(drawing.caption))
+    return blocks
