@@ -58,8 +58,8 @@ def test_arms_are_set_against_each_other_by_seed():
         (
             arm("dense", DENSE, BASE),
             arm("SDNN-2x", SDNN, shifted(1.0)),
-            arm("one-shot", SDNN, shifted(-1.0)),
-            arm("twin", SDNN, shifted(1.0)),
+            arm("one-shot", SDNN, shifted(-1.0, (0.0, 0.1, -0.1, 0.05, -0.05))),
+            arm("twin", SDNN, shifted(1.0, (-0.1, 0.1, 0.0, 0.05, -0.05))),
             Result("untrained", SDNN, ()),
         ),
         contrasts=(("SDNN-2x", "one-shot"), ("SDNN-2x", "twin"), ("SDNN-2x", "untrained")),
@@ -69,8 +69,8 @@ def test_arms_are_set_against_each_other_by_seed():
     assert better.difference.mean == pytest.approx(2.0)
     assert better.p < 0.05
     assert better.p == pytest.approx(2 * better.difference.p)  # corrected: there are two
-    assert same.difference.mean == pytest.approx(0.0)
-    assert same.p == 1.0
+    assert same.difference.mean == pytest.approx(0.0, abs=1e-9)
+    assert same.p > 0.5
 
 
 def test_noise_is_undecided_or_no_worse():
