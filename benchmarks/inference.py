@@ -67,7 +67,7 @@ def main(arguments: list[str] | None = None) -> None:
     print(_row("case", "skinny", *PEERS, "deepsparse", "x dense", "wanted", "x sparse", "wanted"))
     with tempfile.TemporaryDirectory() as folder:
         for case in CASES:
-            path = _pack(case, Path(folder))
+            path = pack_case(case, Path(folder))
             title = f"{case.model} {case.sparsity:.0%} batch {case.batch}"
             _run(title, path, case, rounds)
         if options.trained is not None:
@@ -76,7 +76,7 @@ def main(arguments: list[str] | None = None) -> None:
                 _run(title, options.trained, Case("", 0, batch, 20, 0, None), rounds)
 
 
-def _pack(case: Case, folder: Path) -> Path:
+def pack_case(case: Case, folder: Path) -> Path:
     """A model with random weights, of which a random share is kept."""
     path = folder / f"{case.model}-{case.sparsity}.skinny"
     if path.exists():

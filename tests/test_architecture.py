@@ -19,6 +19,7 @@ ALLOWED = {
     "skinny.models": {"models"},
     "skinny.data": {"data"},
     "skinny.packing": {"packing"},
+    "skinny.runtime": {"runtime", "packing"},
     "skinny.export.model": {"export", "packing", "iht"},
     "skinny.export.onnx": {"export", "packing"},
     "skinny.training": {"training", "iht", "models", "data", "export", "packing"},
@@ -27,16 +28,18 @@ ALLOWED = {
     },
 }
 HELPERS = {"errors", "files", "native", "_native"}
-WITHOUT_TORCH = (
+# What `pip install skinny-nn` alone must run: it adds NumPy, safetensors and tyro, and no more.
+ON_A_DEVICE = (
     "skinny",
     "skinny.packing",
-    "skinny.export.onnx",
+    "skinny.runtime",
     "skinny.cli.main",
-    "skinny.cli.data",
-    "skinny.cli.pack",
+    "skinny.cli.predict",
+    "skinny.cli.bench",
     "skinny.cli.size",
     "skinny.cli.unpack",
 )
+WITHOUT_TORCH = (*ON_A_DEVICE, "skinny.export.onnx", "skinny.cli.data", "skinny.cli.pack")
 
 
 def modules_after(name):
@@ -56,6 +59,12 @@ def test_a_package_imports_only_what_lies_below_it(package):
 def test_what_a_device_or_a_help_text_needs_does_not_load_torch(name):
     loaded = {module.partition(".")[0] for module in modules_after(name)}
     assert not loaded & {"torch", "matplotlib", "sklearn", "scipy"}
+
+
+@pytest.mark.parametrize("name", ON_A_DEVICE)
+def test_what_a_device_needs_is_in_the_small_installation(name):
+    loaded = {module.partition(".")[0] for module in modules_after(name)}
+    assert not loaded & {"rich", "PIL", "filelock", "pooch", "jinja2", "onnx"}
 
 
 def test_every_public_name_is_there():

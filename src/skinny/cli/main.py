@@ -29,7 +29,7 @@ _COMMANDS = {
     "data": "list, verify and fetch data sets",
     "demo": "see the whole method at work on a small data set",
 }
-_NEEDS_TRAIN = "this command needs PyTorch: pip install 'skinny-nn[train]'"
+_NEEDS_TRAIN = "this command needs what training needs: pip install 'skinny-nn[train]'"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

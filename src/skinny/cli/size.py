@@ -6,9 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from skinny import packing
 from skinny.cli.command_line import parse
@@ -45,39 +42,46 @@ def run(arguments: Arguments) -> int:
 
 def show(path: Path, report: SizeReport, *, as_json: bool) -> None:
     if as_json:
-        rows = {"file": str(path), **dataclasses.asdict(report)}
-        print(json.dumps(rows | {"ratio": report.total.ratio}))
+        record = {"file": str(path), **dataclasses.asdict(report)}
+        print(json.dumps(record | {"ratio": report.total.ratio}))
         return
     compared = report.total.gzip is not None
     lossy = report.total.error > 0
     columns = ["weights", "kept", "dense", "packed", "bound"]
     columns += ["gzip", "xz"] if compared else []
-    table = Table(title=str(path), title_justify="left", show_footer=True, box=box.SIMPLE)
-    table.add_column("tensor", "total")
-    table.add_column("form", "")
-    for column in columns:
-        table.add_column(column, _cell(report.total, column), justify="right")
-    table.add_column("ratio", f"{report.total.ratio:.2f}x", justify="right")
-    if lossy:
-        table.add_column("error", f"{report.total.error:.2g}", justify="right")
+    columns += ["ratio", "error"] if lossy else ["ratio"]
+    rows = [["tensor", "form", *columns]]
     for tensor in report.tensors:
         form = tensor.form if tensor.values == "exact" else f"{tensor.form} {tensor.values}"
-        cells = [tensor.name, form, *(_cell(tensor, column) for column in columns)]
-        table.add_row(*cells, f"{tensor.ratio:.2f}x", *([f"{tensor.error:.2g}"] if lossy else []))
-    console = Console()
-    console.width = max(console.width, 120)  # a line too long is better than a number cut off
-    console.print(table)
-    console.print(
-        f"the file: {report.total.packed:,} bytes, of them {report.overhead:,} header, graph and "
-        f"labels; dense {report.total.dense:,} bytes, {report.total.ratio:.2f} times as much",
-        highlight=False,
+        rows.append([tensor.name, form, *(_cell(tensor, column) for column in columns)])
+    rows.append(["total", "", *(_cell(report.total, column) for column in columns)])
+    lines = _aligned(rows)
+    rule = "-" * len(lines[0])
+    print(path, lines[0], rule, *lines[1:-1], rule, lines[-1], sep="\n")
+    print(
+        f"\nthe file: {report.total.packed:,} bytes, of them {report.overhead:,} header, graph and "
+        f"labels; dense {report.total.dense:,} bytes, {report.total.ratio:.2f} times as much"
     )
+
+
+def _aligned(rows: list[list[str]], words: int = 2) -> list[str]:
+    """Rows as lines: the first columns are words and stand left, the others numbers."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if i < words else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
 
 
 def _cell(row: Size, column: str) -> str:
     value = getattr(row, column)
     if value is None:
         return ""
+    if column in ("ratio", "error"):
+        return f"{value:.2f}x" if column == "ratio" else f"{value:.2g}"
     return f"{value:,}" if column in ("weights", "kept") else _bytes(value)
 
 

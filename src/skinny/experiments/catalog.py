@@ -72,7 +72,7 @@ def figure1(data: str, scale: Scale) -> Experiment:
     cited = published.FIGURE1 if data == "cifar10" else ()
     return Experiment(
         "figure1",
-        "Figure 1: accuracy against sparsity",
+        f"Figure 1: accuracy against sparsity on {NAMES[base.data]}",
         "How many weights can go before accuracy does?",
         (Panel("all layers at the same sparsity r", tuple(arms), cited),),
     )
@@ -88,7 +88,7 @@ def figure2(data: str, scale: Scale) -> Experiment:
     )
     return Experiment(
         "figure2",
-        "Figure 2: change ratio",
+        f"Figure 2: change ratio on {NAMES[base.data]}",
         "How many weights change sides from one thresholding to the next?",
         (
             Panel(
@@ -107,7 +107,7 @@ def random(data: str, scale: Scale) -> Experiment:
     arms = (dense(base), sdnn(base, 0.5), sdnn(base, 0.5, "random thresholding", score="random"))
     return Experiment(
         "random",
-        "Random thresholding",
+        f"Random thresholding on {NAMES[base.data]}",
         "Does it matter which half of the weights is truncated?",
         (
             Panel(
@@ -134,7 +134,7 @@ def progressive(data: str, scale: Scale) -> Experiment:
         ]
     return Experiment(
         "progressive",
-        "Progressive against direct thresholding",
+        f"Progressive against direct thresholding on {NAMES[base.data]}",
         "Is it better to reach a high sparsity step by step?",
         (
             Panel(
@@ -162,7 +162,7 @@ def reinit(data: str, scale: Scale) -> Experiment:
         ]
     return Experiment(
         "reinit",
-        "Re-initialised weights",
+        f"Re-initialised weights on {NAMES[base.data]}",
         "Do the values of the kept weights matter, or only where they are?",
         (
             Panel(
@@ -181,7 +181,7 @@ def baseline(data: str, scale: Scale) -> Experiment:
     ours, others = sdnn(base, 0.9), baselines(base, 0.9)
     return Experiment(
         "baselines",
-        "Baselines",
+        f"Baselines on {NAMES[base.data]}",
         "What else gives a network of a tenth of the weights, and how good is it?",
         (
             Panel(
@@ -207,6 +207,14 @@ _EXPERIMENTS: dict[str, Callable[[str, Scale], Experiment]] = {
     "progressive": progressive,
     "reinit": reinit,
     "baselines": baseline,
+}
+NAMES = {
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "mnist": "MNIST",
+    "fashion-mnist": "Fashion-MNIST",
+    "imagenet": "ImageNet",
+    "digits": "digits",
 }
 FIXED_DATA = {"table1": "cifar10", "table2": "cifar100", "table3": "mnist", "table4": "imagenet"}
 

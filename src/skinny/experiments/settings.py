@@ -81,11 +81,14 @@ def _small(data: str) -> Config:
         data=data,
         train_size=1000,
         width=0.5 if grey else 0.25,
-        epochs=40 if grey else 30,
-        s1=4 if grey else 3,
-        s2=9 if grey else 7,
-        batch_size=64,
-        eval_every=20 if grey else 15,
+        dropout=0.0,
+        epochs=30,
+        s1=3,
+        s2=12,
+        lr=0.05,
+        weight_decay=0.002,
+        batch_size=32,
+        eval_every=15,
     )
 
 
