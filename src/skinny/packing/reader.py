@@ -108,7 +108,7 @@ class PackedFile:
                 raise ChecksumError(f"{self.path}: the contents of {name!r} are damaged")
             self._checked.add(stored)
         try:
-            return codec.decode(entry, arrays)
+            return codec.decode(entry, arrays, self.release)
         except FormatError as problem:
             raise type(problem)(f"{self.path}, {name!r}: {problem}") from None
 
