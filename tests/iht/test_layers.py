@@ -78,3 +78,10 @@ def test_names_do_not_change_when_the_model_is_compiled():
     assert all(
         a is b for a, b in zip(prunable(compiled).values(), prunable(net).values(), strict=True)
     )
+
+
+def test_embeddings_with_sparse_gradients_are_refused():
+    model = nn.Sequential(nn.Embedding(10, 4, sparse=True), nn.Linear(4, 2))
+    assert list(prunable(model)) == ["1.weight"]
+    with pytest.raises(SkinnyError, match=r"0\.weight is .* sparse gradients"):
+        prunable(model, include="*")

@@ -75,7 +75,17 @@ def prunable(
             + "; trainable tensors with two or more dimensions: "
             + (", ".join(candidates) or "none")
         )
+    with_sparse_gradients = {
+        id(module.weight)
+        for module in model.modules()
+        if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.sparse
+    }
     for name, parameter in kept.items():
+        if id(parameter) in with_sparse_gradients:
+            raise SkinnyError(
+                f"{name} is the weight of an embedding with sparse gradients, which cannot be "
+                "masked: make it with sparse=False, or exclude it"
+            )
         if type(parameter.data) is not torch.Tensor:
             raise SkinnyError(
                 f"{name} is a {type(parameter.data).__name__}: sharded parameters are not "

@@ -58,10 +58,11 @@ def random_mask(
     """
     _check(x, k, within)
     if within is None:
-        chosen = torch.randperm(x.numel(), generator=generator)[:k]
+        chosen = _shuffled(x.numel(), generator)[:k]
     else:
-        candidates = within.reshape(-1).nonzero().view(-1).cpu()
-        chosen = candidates[torch.randperm(candidates.numel(), generator=generator)[:k]]
+        candidates = within.reshape(-1).nonzero().view(-1)
+        order = _shuffled(candidates.numel(), generator)
+        chosen = candidates[order[:k].to(candidates.device)]
     mask = torch.zeros(x.numel(), dtype=torch.bool, device=x.device)
     mask[chosen.to(x.device)] = True
     return mask.view(x.shape)
@@ -100,6 +101,12 @@ def count_largest(tensors: Sequence[Tensor], k: int) -> list[int]:
         ties -= taken
         counts.append(larger + taken)
     return counts
+
+
+def _shuffled(count: int, generator: torch.Generator | None) -> Tensor:
+    """0 to count - 1 in random order, drawn where the generator lives."""
+    device = None if generator is None else generator.device
+    return torch.randperm(count, generator=generator, device=device)
 
 
 def _check(x: Tensor, k: int, within: Tensor | None) -> None:
