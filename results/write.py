@@ -9,6 +9,7 @@ head of the page, which say what it all comes to, are in summary.md.
 import shutil
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 from skinny.experiments import catalog
 from skinny.experiments.report import write_report
@@ -18,32 +19,42 @@ from skinny.experiments.study import Study, from_experiment, from_runs
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
 EXPERIMENTS = ("baselines", "progressive", "random", "reinit")
-DATA = {"mnist": (0, 1, 2, 3, 4), "cifar10": (0, 1, 2)}  # with their seeds
-MARGIN = 1.0  # points of accuracy within which two arms count as equivalent
 
 
-def main() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder)
-        write_report(studies(), out, margin=MARGIN)
-        shutil.rmtree(DOCS / "figures", ignore_errors=True)
-        (DOCS / "figures").mkdir()
-        report = (out / "report.md").read_text(encoding="utf-8")
-        page = f"# Results\n\n{summary()}\n\n" + report[report.index("\n## ") + 1 :]
-        for figure in (out / "figures").glob("*.svg"):
-            if f"figures/{figure.name}" in page:
-                shutil.copy(figure, DOCS / "figures")
-        (DOCS / "results.md").write_text(page, encoding="utf-8")
+class Set(NamedTuple):
+    """A data set's seeds, and the points of accuracy within which two arms count as equivalent."""
+
+    seeds: tuple[int, ...]
+    margin: float
 
 
-def studies() -> list[Study]:
+SETS = {"mnist": Set((0, 1, 2, 3, 4), 0.5), "cifar10": Set((0, 1, 2), 1.5)}
+
+
+def main(docs: Path = DOCS) -> None:
+    shutil.rmtree(docs / "figures", ignore_errors=True)
+    pages = [f"# Results\n\n{summary()}\n"]
+    for data, (_, margin) in SETS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder)
+            write_report(studies(data), out, margin=margin)
+            report = (out / "report.md").read_text(encoding="utf-8")
+            used = [path for path in (out / "figures").glob("*.svg") if path.name in report]
+            (docs / "figures" / data).mkdir(parents=True)
+            for figure in used:
+                shutil.copy(figure, docs / "figures" / data)
+        pages.append(report[report.index("\n## ") + 1 :].replace("(figures/", f"(figures/{data}/"))
+    (docs / "results.md").write_text("\n".join(pages), encoding="utf-8")
+
+
+def studies(data: str) -> list[Study]:
+    """The experiments on a data set, then the search that led to their settings."""
     made = []
-    for data, seeds in DATA.items():
-        for name in EXPERIMENTS:
-            experiment = catalog.experiment(name, data, "small")
-            made += from_experiment(experiment, seeds, HERE / "runs")
+    for name in EXPERIMENTS:
+        experiment = catalog.experiment(name, data, "small")
+        made += from_experiment(experiment, SETS[data].seeds, HERE / "runs")
     searched, _ = find_runs([HERE / "search"])
-    return made + from_runs(searched)
+    return made + from_runs(run for run in searched if run.config.data == data)
 
 
 def summary() -> str:

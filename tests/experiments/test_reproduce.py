@@ -11,6 +11,7 @@ import pytest
 from skinny.cli.main import main
 from skinny.experiments import catalog
 from skinny.experiments.greedy import held_out
+from skinny.experiments.job import Searching
 from skinny.experiments.reproduce import first_configs, reproduce, searched_configs
 from skinny.experiments.study import from_experiment
 from skinny.experiments.sweep import Serial
@@ -47,8 +48,21 @@ def test_running_it_again_trains_nothing(runs):
     def never(jobs, tell):
         raise AssertionError(f"{len(jobs)} runs would be trained again")
 
-    outcomes = reproduce(EXPERIMENTS, runs, executor=never)
+    told = []
+    outcomes = reproduce(EXPERIMENTS, runs, executor=never, tell=told.append)
     assert {outcome.status for outcome in outcomes} == {"there already"}
+    assert told == outcomes  # and nothing is searched again
+
+
+def test_a_search_is_announced(runs, tmp_path):
+    made = [(catalog.experiment("baselines", "cifar10", "smoke"), (0,))]
+    (config,) = searched_configs(made)
+    copy = shutil.copytree(runs, tmp_path / "runs")
+    (copy / held_out(config).run_name / f"greedy-{config.sparsity:g}.json").unlink()
+    told = []
+    reproduce(made, copy, executor=Serial(), tell=told.append)
+    (announced,) = [event for event in told if isinstance(event, Searching)]
+    assert announced.job.config == config
 
 
 def test_single_steps_threshold_far_more_often_than_spans(runs):

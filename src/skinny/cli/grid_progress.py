@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from skinny.cli import downloads
-from skinny.experiments.job import Event, Outcome, Tell
+from skinny.experiments.job import Event, Outcome, Searching, Tell
 
 
 @contextlib.contextmanager
@@ -51,6 +51,8 @@ class _Lines:
         if isinstance(event, Outcome):
             self._over += 1
             print(f"[{self._over}/{self._total}] {_line(event)}", flush=True)
+        elif isinstance(event, Searching):
+            print(_searching(event), flush=True)
 
 
 class _Live:
@@ -82,9 +84,17 @@ class _Live:
             self._progress.advance(self._all)
             self._progress.console.print(escape(_line(event)), highlight=False)
             return
+        if isinstance(event, Searching):
+            self._progress.console.print(_searching(event), highlight=False)
+            return
         if name not in self._tasks:
             self._tasks[name] = self._progress.add_task(escape(name), total=event.job.config.epochs)
         self._progress.update(self._tasks[name], completed=event.done)  # type: ignore[arg-type]
+
+
+def _searching(event: Searching) -> str:
+    config = event.job.config
+    return f"searching the layers to prune to {config.sparsity:.0%}, seed {config.seed}"
 
 
 def _line(outcome: Outcome) -> str:

@@ -33,6 +33,13 @@ class Epoch:
 
 
 @dataclass(frozen=True)
+class Searching:
+    """The sparsity of each layer of a job's network is being searched, which takes a while."""
+
+    job: Job
+
+
+@dataclass(frozen=True)
 class Outcome:
     """A job is over."""
 
@@ -42,7 +49,7 @@ class Outcome:
     error: str | None = None
 
 
-Event = Epoch | Outcome
+Event = Epoch | Searching | Outcome
 Tell = Callable[[Event], None]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from skinny.errors import SkinnyError
 from skinny.experiments import greedy
 from skinny.experiments.experiment import Arm, Experiment
-from skinny.experiments.job import Executor, Job, Outcome, Tell
+from skinny.experiments.job import Executor, Job, Outcome, Searching, Tell
 from skinny.experiments.sweep import sweep
 from skinny.training import Config
 
@@ -55,10 +55,12 @@ def reproduce(
     searched: list[Config] = []
     for config in searched_configs(wanted):
         start = runs / greedy.held_out(config).run_name
+        job = Job(config, runs / config.run_name)
         try:
+            if greedy.found_rules(start, config.sparsity) is None:
+                tell(Searching(job))
             found = greedy.rules(start, config.sparsity, device=device, data_dir=data_dir)
         except SkinnyError as error:
-            job = Job(config, runs / config.run_name)
             outcomes.append(Outcome(job, "failed", error=f"its search failed: {error}"))
             tell(outcomes[-1])
         else:

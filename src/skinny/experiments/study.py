@@ -184,4 +184,5 @@ def _label(config: Config) -> str:
 def _title(config: Config) -> str:
     images = "all training images" if config.train_size is None else f"{config.train_size:,} images"
     augmented = "" if config.augment == "none" else f", {config.augment}"
-    return f"{config.model} on {config.data}: {images}{augmented}, {config.epochs} epochs"
+    held_out = "" if config.val_size is None else f", judged by {config.val_size:,} others held out"
+    return f"{config.model} on {config.data}: {images}{held_out}{augmented}, {config.epochs} epochs"

@@ -1,0 +1,37 @@
+# MNIST and CIFAR-10 lie where $SKINNY_DATA says, in their official files. Two cores: two runs at a
+# time, one thread each.
+
+# The search, on 5,000 held-out training images; no test image is looked at.
+sweep() {
+  skinny sweep "$@" --runs search --set val_size=5000 --set dropout=0 --set epochs=30 \
+    --set batch_size=32 --set lr=0.05 --set eval_every=30
+}
+both() {
+  sweep mnist-quick --set name=mnist-search --set width=0.5 "$@"
+  sweep cifar10-quick --set name=cifar10-search --set width=0.25 --set augment=flip "$@"
+}
+few() { both --seeds 100 101 102 --set train_size=300 --set weight_decay=0.002 "$@"; }
+few --set method=dense,sdnn --set sparsity=0.5,0.8 --set s1=3 --set s2=12
+few --set method=sdnn --set sparsity=0.5 --set s1=3 --set s2=12 --set restart_lr=true
+few --set method=sdnn --set sparsity=0.5 --set s1=3 --set s2=12 --set reset_momentum=true
+few --set method=sdnn --set sparsity=0.5 --set s1=3 --set s2=12 --set restore=last
+few --set method=sdnn --set sparsity=0.5 --set s1=6 --set s2=9
+more() { both --set train_size=1000 --set s1=3 --set s2=12 "$@"; }
+more --seeds 100 --set method=dense,sdnn --set sparsity=0.5,0.9 --set weight_decay=0.0005,0.002
+more --seeds 100 101 --set weight_decay=0.002 --set method=sdnn --set sparsity=0.9 --set r0=0.9 \
+  --set restart_lr=false,true
+more --seeds 100 101 --set weight_decay=0.002 --set method=sdnn --set sparsity=0.9 \
+  --set budget=erk --set r0=none,0.9
+more --seeds 100 101 --set weight_decay=0.002 --set method=dense,sdnn --set sparsity=0.5,0.9
+more --seeds 100 101 --set weight_decay=0.002 --set method=sdnn --set sparsity=0.5,0.9 \
+  --set restart_lr=true
+
+# The experiments at the scale `small`, with the settings the search led to.
+for data in mnist cifar10; do
+  for experiment in baselines progressive random reinit; do
+    skinny reproduce $experiment --data $data --scale small --runs runs
+  done
+done
+
+# Of each run, config.json, result.json and metrics.jsonl are kept here. This page is made of them:
+python results/write.py
