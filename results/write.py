@@ -18,7 +18,7 @@ from skinny.experiments.study import Study, from_experiment, from_runs
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
-EXPERIMENTS = ("baselines", "progressive", "random", "reinit")
+EXPERIMENTS = ("baselines", "progressive", "random")
 
 
 class Set(NamedTuple):
@@ -28,7 +28,7 @@ class Set(NamedTuple):
     margin: float
 
 
-SETS = {"mnist": Set((0, 1, 2, 3, 4), 0.5), "cifar10": Set((0, 1, 2), 1.5)}
+SETS = {"mnist": Set((0, 1, 2, 3, 4), 0.5)}
 
 
 def main(docs: Path = DOCS) -> None:
