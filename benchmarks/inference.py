@@ -3,7 +3,7 @@
     python -m benchmarks.inference [--quick]
 
 Random weights with uniform random masks, the same for everyone, and one network pruned by training
-(the digits network of `skinny demo`'s recipe, if `--trained RUN/model.skinny` gives it). Everyone
+(the narrow NIN of docs/results.md at 90 %, or another that `--trained` names). Everyone
 gets the same number of threads; contenders take turns in bursts. DeepSparse 1.8.0 runs in an
 environment of its own, .venv-deepsparse, which `make bench` tries to make. `make bench-avx2` runs
 this benchmark with AVX-512 hidden from everyone.
@@ -30,6 +30,7 @@ from skinny.iht.threshold import random_threshold
 from skinny.runtime import load
 
 DEEPSPARSE = Path(".venv-deepsparse/bin/python")
+TRAINED = Path(__file__).parents[1] / "results" / "cifar10-sdnn-10x.skinny"
 REST = 0.03  # seconds between contenders: some engines' threads spin for a while after a run
 Burst = Callable[[int], list[float]]
 
@@ -57,7 +58,7 @@ IMAGES = {"nin-cifar": (3, 32, 32), "alexnet": (3, 227, 227)}
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
-    parser.add_argument("--trained", type=Path, help="a packed model from training, to add")
+    parser.add_argument("--trained", type=Path, default=TRAINED, help="a packed, trained model")
     options = parser.parse_args([] if arguments is None else arguments)
     rounds = 4 if options.quick else 15
     print(describe_machine("onnxruntime", "openvino", "torch", "numpy"))
@@ -70,10 +71,9 @@ def main(arguments: list[str] | None = None) -> None:
             path = pack_case(case, Path(folder))
             title = f"{case.model} {case.sparsity:.0%} batch {case.batch}"
             _run(title, path, case, rounds)
-        if options.trained is not None:
-            for batch in (64, 1):
-                title = f"{options.trained.stem} (trained) batch {batch}"
-                _run(title, options.trained, Case("", 0, batch, 20, 0, None), rounds)
+        for batch in (64, 1):
+            title = f"{options.trained.stem}, batch {batch}"
+            _run(title, options.trained, Case("", 0, batch, 20, 0, None), rounds)
 
 
 def pack_case(case: Case, folder: Path) -> Path:

@@ -11,24 +11,26 @@ both() {
   sweep cifar10-quick --set name=cifar10-search --set width=0.25 --set augment=flip "$@"
 }
 few() { both --seeds 100 101 102 --set train_size=300 --set weight_decay=0.002 "$@"; }
-few --set method=dense,sdnn --set sparsity=0.5,0.8 --set s1=3 --set s2=12
-few --set method=sdnn --set sparsity=0.5 --set s1=3 --set s2=12 --set restart_lr=true
-few --set method=sdnn --set sparsity=0.5 --set s1=3 --set s2=12 --set reset_momentum=true
-few --set method=sdnn --set sparsity=0.5 --set s1=3 --set s2=12 --set restore=last
-few --set method=sdnn --set sparsity=0.5 --set s1=6 --set s2=9
-more() { both --set train_size=1000 --set s1=3 --set s2=12 "$@"; }
-more --seeds 100 --set method=dense,sdnn --set sparsity=0.5,0.9 --set weight_decay=0.0005,0.002
-more --seeds 100 101 --set weight_decay=0.002 --set method=sdnn --set sparsity=0.9 --set r0=0.9 \
-  --set restart_lr=false,true
-more --seeds 100 101 --set weight_decay=0.002 --set method=sdnn --set sparsity=0.9 \
-  --set budget=erk --set r0=none,0.9
-more --seeds 100 101 --set weight_decay=0.002 --set method=dense,sdnn --set sparsity=0.5,0.9
-more --seeds 100 101 --set weight_decay=0.002 --set method=sdnn --set sparsity=0.5,0.9 \
+few --set budget=uniform --set method=dense,sdnn --set sparsity=0.5,0.8 --set s1=3 --set s2=12
+few --set budget=uniform --set method=sdnn --set sparsity=0.5 --set s1=3 --set s2=12 \
   --set restart_lr=true
+few --set budget=uniform --set method=sdnn --set sparsity=0.5 --set s1=3 --set s2=12 \
+  --set reset_momentum=true
+few --set budget=uniform --set method=sdnn --set sparsity=0.5 --set s1=6 --set s2=9
+more() { both --set train_size=1000 --set s1=3 --set s2=12 "$@"; }
+more --seeds 100 --set budget=uniform --set method=dense,sdnn --set sparsity=0.5,0.9 \
+  --set weight_decay=0.0005,0.002
+more --seeds 100 101 --set weight_decay=0.002 --set budget=uniform --set method=sdnn \
+  --set sparsity=0.9 --set r0=0.9 --set restart_lr=false,true
+more --seeds 100 101 --set weight_decay=0.002 --set budget=erk --set method=sdnn \
+  --set sparsity=0.9 --set r0=none,0.9
+sweep mnist-quick --set name=mnist-search --set width=0.5 --set train_size=1000 --set s1=3 \
+  --set s2=12 --seeds 100 --set weight_decay=0.002 --set budget=uniform --set method=sdnn \
+  --set sparsity=0.5,0.9 --set restart_lr=true
 
 # The experiments at the scale `small`, with the settings the search led to.
 for data in mnist cifar10; do
-  for experiment in baselines progressive random reinit; do
+  for experiment in progressive random baselines; do
     skinny reproduce $experiment --data $data --scale small --runs runs
   done
 done

@@ -28,7 +28,7 @@ class Set(NamedTuple):
     margin: float
 
 
-SETS = {"mnist": Set((0, 1, 2, 3, 4), 0.5)}
+SETS = {"mnist": Set((0, 1, 2, 3, 4), 0.5), "cifar10": Set((0, 1, 2), 1.5)}
 
 
 def main(docs: Path = DOCS) -> None:

@@ -35,7 +35,11 @@ def demo() -> Config:
 
 
 def cifar10_quick() -> Config:
-    """5,000 CIFAR-10 images, half-width NIN with batch normalisation, flips and crops."""
+    """5,000 CIFAR-10 images, half-width NIN with batch normalisation, flips and crops.
+
+    Dropout, weight decay and the budget are the best of the search in docs/results.md, which looked
+    at held-out images only; it was made on 1,000 images and a narrower network.
+    """
     return Config(
         name="cifar10-quick",
         data="cifar10",
@@ -44,12 +48,15 @@ def cifar10_quick() -> Config:
         model="nin-cifar",
         width=0.5,
         batch_norm=True,
+        dropout=0.0,
         sparsity=0.9,
+        budget="erk",
         epochs=30,
         s1=3,
         s2=12,
-        lr=0.1,
-        weight_decay=5e-4,
+        lr=0.05,
+        weight_decay=0.002,
+        batch_size=32,
         channels_last=True,
         eval_every=10,
     )
