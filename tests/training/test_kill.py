@@ -123,8 +123,17 @@ def test_killed_while_writing_a_checkpoint_it_goes_on_exactly(tmp_path, uninterr
     assert_same(final_weights(tmp_path), uninterrupted)
 
 
+# A shell's background jobs, and so all of these tests when they are one, ignore Ctrl-C.
+HEARS_CTRL_C = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from skinny.cli.main import main
+sys.exit(main())
+"""
+
+
 def test_interrupted_by_ctrl_c_it_says_so_in_one_line(tmp_path):
-    process = start(tmp_path)
+    process = start(tmp_path, HEARS_CTRL_C)
     deadline = time.monotonic() + TIMEOUT
     while not (any(tmp_path.iterdir()) and only_folder(tmp_path).metrics()):
         assert process.poll() is None
