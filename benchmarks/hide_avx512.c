@@ -1,6 +1,6 @@
 /* Makes this process see a processor without AVX-512, for benchmarks of an AVX2 machine.
  *
- *     cc -shared -fPIC -o hide_avx512.so hide_avx512.c
+ *     cc -shared -fPIC -o hide_avx512.so hide_avx512.c -ldl
  *     LD_PRELOAD=./hide_avx512.so python -m benchmarks inference
  *
  * Most engines ask the CPUID instruction what they may use. Linux can make that instruction fault

@@ -6,7 +6,14 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 from skinny.cli import downloads
 from skinny.experiments.job import Event, Outcome, Searching, Tell
@@ -67,7 +74,7 @@ class _Live:
             console=console,
         )
         self._all = self._progress.add_task("[bold]runs", total=total)
-        self._tasks: dict[str, int] = {}
+        self._tasks: dict[str, TaskID] = {}
 
     def __enter__(self) -> "_Live":
         self._progress.start()
@@ -80,7 +87,7 @@ class _Live:
         name = event.job.path.name
         if isinstance(event, Outcome):
             if name in self._tasks:
-                self._progress.remove_task(self._tasks.pop(name))  # type: ignore[arg-type]
+                self._progress.remove_task(self._tasks.pop(name))
             self._progress.advance(self._all)
             self._progress.console.print(escape(_line(event)), highlight=False)
             return
@@ -89,7 +96,7 @@ class _Live:
             return
         if name not in self._tasks:
             self._tasks[name] = self._progress.add_task(escape(name), total=event.job.config.epochs)
-        self._progress.update(self._tasks[name], completed=event.done)  # type: ignore[arg-type]
+        self._progress.update(self._tasks[name], completed=event.done)
 
 
 def _searching(event: Searching) -> str:

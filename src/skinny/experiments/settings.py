@@ -81,13 +81,6 @@ def _small(data: str) -> Config:
         data=data,
         train_size=1000,
         width=0.5 if grey else 0.25,
-        dropout=0.0,
-        epochs=30,
-        s1=3,
-        s2=12,
-        lr=0.05,
-        weight_decay=0.002,
-        batch_size=32,
         eval_every=15,
     )
 

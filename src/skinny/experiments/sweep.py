@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skinny.errors import SkinnyError
-from skinny.experiments.job import Executor, Job, Outcome, Tell, attempt
+from skinny.experiments.job import Event, Executor, Job, Outcome, Tell, attempt
 from skinny.training import Config, RunFolder
 from skinny.training.session import load_data
 
@@ -39,10 +39,10 @@ def sweep(
     jobs = [Job(config, runs / config.run_name) for config in dict.fromkeys(configs)]
     over: dict[Job, Outcome] = {}
 
-    def listen(event: object) -> None:
+    def listen(event: Event) -> None:
         if isinstance(event, Outcome):
             over[event.job] = event
-        tell(event)  # type: ignore[arg-type]
+        tell(event)
 
     for job in jobs:
         try:
