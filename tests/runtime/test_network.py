@@ -44,6 +44,14 @@ def test_several_outputs_come_as_a_list(tmp_path):
         check(builder, tmp_path / "net.skinny", images, names[1], builder.last, names[4], "x")
 
 
+def test_batch_norms_cost_nothing_after_a_convolution(tmp_path):
+    builder = CASES["vgg"]()
+    packing.write(tmp_path / "net.skinny", builder.tensors, graph=builder.graph())
+    steps = [row.step.op for row in load(tmp_path / "net.skinny").profile(1, repeats=1).rows]
+    assert "conv" in steps
+    assert "batch_norm" not in steps
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_low_memory_computes_the_same(name, tmp_path):
     builder = CASES[name]()

@@ -1,4 +1,4 @@
-"""Folding batch normalisation into the layer before it, when a network is loaded.
+"""Batch normalisation as a scale and a shift, and folding it into the convolution before it.
 
     y = gamma (W x + b - mean) / sqrt(var + eps) + beta  =  (s W) x + (s (b - mean) + beta),
     s = gamma / sqrt(var + eps)     one number per output channel
@@ -8,36 +8,42 @@ whoever runs the graph.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
+Read = Callable[[str], NDArray[Any]]
 
 
 def fold_batch_norms(
-    graph: dict[str, Any], read: Callable[[str], NDArray[Any]]
+    graph: Mapping[str, Any], read: Read
 ) -> tuple[dict[str, Any], dict[str, Floats]]:
-    """The graph with each `conv`/`linear` -> `batch_norm` pair as one node, and the new tensors.
+    """The graph with each `conv` -> `batch_norm` pair as one node, and the new tensors.
 
     A folded node keeps its `weight` and gets `weight_scale`, the name of s [output channels], by
     which the weights of each output channel are still to be multiplied; its `bias` is new. A batch
-    norm is folded only if nothing else uses the layer's output; others stay.
+    norm is folded only if nothing else uses the convolution's output; others stay, also after a
+    `linear`, whose last axis need not be the one that is normalised.
     """
     uses = Counter(name for node in graph["nodes"] for name in node["inputs"])
     uses.update(graph["outputs"])
     extra: dict[str, Floats] = {}
     nodes: list[dict[str, Any]] = []
-    maker: dict[str, int] = {}  # value -> place in `nodes` of the layer that computes it
+    maker: dict[str, int] = {}  # value -> place in `nodes` of the convolution that computes it
     for node in graph["nodes"]:
         source = node["inputs"][0]
         if node["op"] == "batch_norm" and source in maker and uses[source] == 1:
             layer = nodes[maker.pop(source)]
             tag = f"{node['output']}:folded"
-            bias = layer["bias"] and read(layer["bias"])
-            extra[f"{tag}_scale"], extra[f"{tag}_bias"] = _fold(node, bias, read)
+            with np.errstate(all="ignore"):  # as in batch_norm_scale
+                scale, shift = batch_norm_scale(node, read)
+                if layer["bias"] is not None:
+                    shift = shift + scale * read(layer["bias"])
+                extra[f"{tag}_scale"] = scale.astype(np.float32)
+                extra[f"{tag}_bias"] = shift.astype(np.float32)
             layer |= {
                 "output": node["output"],
                 "weight_scale": f"{tag}_scale",
@@ -45,19 +51,22 @@ def fold_batch_norms(
             }
             continue
         nodes.append(dict(node))
-        if node["op"] in ("conv", "linear"):
+        if node["op"] == "conv":
             maker[node["output"]] = len(nodes) - 1
     return {**graph, "nodes": nodes}, extra
 
 
-def _fold(
-    node: dict[str, Any], bias: Floats | None, read: Callable[[str], NDArray[Any]]
-) -> tuple[Floats, Floats]:
+def batch_norm_scale(
+    node: Mapping[str, Any], read: Read
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Batch normalisation in evaluation is x * scale + shift, per channel."""
     # a file may hold any numbers; NaN and infinity come out as torch would have it
     with np.errstate(all="ignore"):
         mean, var = (np.asarray(read(node[field]), np.float64) for field in ("mean", "var"))
-        gamma = 1.0 if node["weight"] is None else np.asarray(read(node["weight"]), np.float64)
-        beta = 0.0 if node["bias"] is None else np.asarray(read(node["bias"]), np.float64)
-        own = 0.0 if bias is None else np.asarray(bias, np.float64)
-        scale = gamma / np.sqrt(var + node["eps"])
-        return scale.astype(np.float32), (scale * (own - mean) + beta).astype(np.float32)
+        scale = 1 / np.sqrt(var + node["eps"])
+        if node["weight"] is not None:
+            scale = scale * read(node["weight"])
+        shift = -mean * scale
+        if node["bias"] is not None:
+            shift = shift + read(node["bias"])
+        return scale, shift

@@ -4,12 +4,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from skinny.packing import GraphError
+import numpy as np
+
+from skinny.packing import GraphError, batch_norm_scale
 from skinny.runtime.fuse import Layer, chain
 from skinny.runtime.layout import Shape, compact
 from skinny.runtime.lower_conv import joinable, lower_conv, poolable, wanted_view
 from skinny.runtime.program import TAIL, Program, StepInfo
-from skinny.runtime.reference import batch_norm_scale
 from skinny.runtime.windows import axes
 
 # Who can write a value with margins around its planes.
@@ -119,7 +120,8 @@ def _activate(program: Program, layer: Layer) -> None:
 
 
 def _batch_norm(program: Program, layer: Layer) -> None:
-    _plain(program, layer, "add_scale", *batch_norm_scale(layer.node, program.weights.dense))
+    scale, shift = batch_norm_scale(layer.node, program.weights.dense)
+    _plain(program, layer, "add_scale", scale.astype(np.float32), shift.astype(np.float32))
 
 
 def _lrn(program: Program, layer: Layer) -> None:

@@ -133,7 +133,7 @@ def _stages(
     stages, kernels, operations = [], set(), 0
     _, height, width = program.shapes[layer.computed]
     for i, (node, activation) in enumerate(zip(layer.nodes, layer.activations, strict=True)):
-        weight = program.weights.dense(node["weight"])
+        weight = program.weights.convolution(node)
         outputs, groups = weight.shape[0], node["groups"]
         kept = int(np.count_nonzero(weight))
         density = kept / weight.size

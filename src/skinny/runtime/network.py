@@ -69,19 +69,22 @@ class Network:
             raise GraphError(f"{file.path} wants {count} inputs; a network that runs has one")
         self._file = file
         self._graph = file.graph
-        self._weights = Weights(file, kernels or {})
+        self._weights = Weights(file)
         self._shapes = infer(self._graph, self._weights.shape)
         self._images = Images(self._shapes[self._graph["inputs"][0]["name"]], file.preprocessing)
-        self._plan = self._make_plan(low_memory)
+        self._plan = self._make_plan(kernels or {}, low_memory)
         self.labels = file.labels
         self.threads = native.threads() if threads is None else threads
 
-    def _make_plan(self, low_memory: bool) -> Plan | LayerByLayer | None:
+    def _make_plan(
+        self, kernels: Mapping[str, Kernel], low_memory: bool
+    ) -> Plan | LayerByLayer | None:
         module = native.extension()
         if module is None:
             return None
+        graph, folded = packing.fold_batch_norms(self._graph, self._weights.dense)
         kind = LayerByLayer if low_memory else Plan
-        return kind(module, self._graph, self._shapes, self._weights)
+        return kind(module, graph, self._shapes, Weights(self._file, kernels, folded))
 
     @property
     def threads(self) -> int:
@@ -165,8 +168,7 @@ class Network:
 
         choice = tune(self._graph, self._weights, milliseconds)
         store_choice(self._file, choice)
-        self._weights = Weights(self._file, choice)
-        self._plan = self._make_plan(low_memory=False)
+        self._plan = self._make_plan(choice, low_memory=False)
         return choice
 
     def _split(self, rows: Floats) -> list[Floats]:

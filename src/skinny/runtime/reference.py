@@ -12,6 +12,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from skinny.packing import batch_norm_scale
 from skinny.runtime.windows import Axis, axes
 
 Array = NDArray[np.float32]
@@ -100,21 +101,9 @@ def _lrn(node: Node, _: Tensor, x: Array) -> Array:
 
 
 def _batch_norm(node: Node, tensor: Tensor, x: Array) -> Array:
-    scale, shift = batch_norm_scale(node, tensor)
     sides = (-1, *[1] * (x.ndim - 2))
+    scale, shift = (part.astype(np.float32) for part in batch_norm_scale(node, tensor))
     return x * scale.reshape(sides) + shift.reshape(sides)
-
-
-def batch_norm_scale(node: Node, tensor: Tensor) -> tuple[Array, Array]:
-    """Batch normalisation in evaluation is x * scale + shift, per channel."""
-    mean, var = tensor(node["mean"]).astype(np.float64), tensor(node["var"]).astype(np.float64)
-    scale = 1 / np.sqrt(var + node["eps"])
-    if node["weight"] is not None:
-        scale = scale * tensor(node["weight"])
-    shift = -mean * scale
-    if node["bias"] is not None:
-        shift = shift + tensor(node["bias"])
-    return scale.astype(np.float32), shift.astype(np.float32)
 
 
 def _linear(node: Node, tensor: Tensor, x: Array) -> Array:

@@ -26,10 +26,17 @@ class Weights:
     again, for another layout, from the file.
     """
 
-    def __init__(self, file: PackedFile, kernels: Mapping[str, Kernel] | None = None) -> None:
-        """kernels: by the name of a tensor, the kernel to use whatever its density."""
+    def __init__(
+        self,
+        file: PackedFile,
+        kernels: Mapping[str, Kernel] | None = None,
+        folded: Mapping[str, Floats] | None = None,
+    ) -> None:
+        """kernels: by the name of a tensor, the kernel to use whatever its density. folded: tensors
+        that are not in the file but made of it (`packing.fold_batch_norms`)."""
         self._file = file
         self._kernels = kernels or {}
+        self._folded = folded or {}
 
     def shape(self, name: str) -> tuple[int, ...]:
         return self._file.entry(name).shape
@@ -41,7 +48,16 @@ class Weights:
         return array
 
     def bias(self, name: str | None, outputs: int) -> Floats:
-        return np.zeros(outputs, np.float32) if name is None else self.dense(name)
+        if name is None:
+            return np.zeros(outputs, np.float32)
+        return self._folded[name] if name in self._folded else self.dense(name)
+
+    def convolution(self, node: Mapping[str, Any]) -> Floats:
+        """A convolution's weights, with the batch normalisation that was folded into it."""
+        weight = self.dense(node["weight"])
+        if (scale := node.get("weight_scale")) is not None:
+            weight *= self._folded[scale].reshape(-1, 1, 1, 1)
+        return weight
 
     def kept(self, name: str) -> int:
         """How many weights are not zero, as far as the file tells without reading them."""
