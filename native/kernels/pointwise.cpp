@@ -207,30 +207,64 @@ void reduce_rows(const float* const* row, size_t rows, size_t count, float* redu
   }
 }
 
-// The lanes of even number of two neighbouring vectors.
-inline Vec evens(const float* from) {
-  Vec a = load(from), b = load(from + V);
+// The lanes of even, or of odd, number of two neighbouring vectors.
+template <int Odd>
+inline Vec alternate(Vec a, Vec b) {
 #if defined(__AVX512F__)
-  return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  return __builtin_shufflevector(a, b, Odd, Odd + 2, Odd + 4, Odd + 6, Odd + 8, Odd + 10, Odd + 12,
+                                 Odd + 14, Odd + 16, Odd + 18, Odd + 20, Odd + 22, Odd + 24,
+                                 Odd + 26, Odd + 28, Odd + 30);
 #elif defined(__AVX2__)
-  return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
+  return __builtin_shufflevector(a, b, Odd, Odd + 2, Odd + 4, Odd + 6, Odd + 8, Odd + 10, Odd + 12,
+                                 Odd + 14);
 #else
-  return __builtin_shufflevector(a, b, 0, 2, 4, 6);
+  return __builtin_shufflevector(a, b, Odd, Odd + 2, Odd + 4, Odd + 6);
 #endif
 }
 
-// to[x] = the largest, or the sum, of the Length entries from x * Stride on in each row: what most
-// windows are. Reads up to 2 V entries past the last.
+// The lanes of `a` but its first, then the first of `b`.
+inline Vec next_lanes(Vec a, Vec b) {
+#if defined(__AVX512F__)
+  return __builtin_shufflevector(a, b, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16);
+#elif defined(__AVX2__)
+  return __builtin_shufflevector(a, b, 1, 2, 3, 4, 5, 6, 7, 8);
+#else
+  return __builtin_shufflevector(a, b, 1, 2, 3, 4);
+#endif
+}
+
+// The regular windows of a row, what most are. Reads up to 2 V entries past the last.
 template <bool Max, int Stride, int Length>
-void regular(const float* const* row, size_t rows, int32_t begin, float* to, size_t count) {
+void regular(const float* const* row, size_t rows, const Windows& windows, float* to) {
+  auto first = static_cast<size_t>(windows.regular);
+  size_t count = static_cast<size_t>(windows.irregular) - first;
+  auto begin = static_cast<size_t>(windows.begin[first]);
   for (size_t x = 0; x < count; x += V) {
-    Vec v = Max ? splat(-INFINITY) : Vec{};
+    size_t at = begin + x * Stride;
+    Vec part[3];  // the entries of each window, one vector for each
+    for (int k = 0; k < 3; ++k) part[k] = Max ? splat(-INFINITY) : Vec{};
     for (size_t r = 0; r < rows; ++r) {
-      const float* from = row[r] + begin + x * Stride;
-      for (int k = 0; k < Length; ++k)
-        v = join<Max>(v, Stride == 2 ? evens(from + k) : load(from + k));
+      const float* from = row[r] + at;
+      if (Stride == 1)
+        for (int k = 0; k < Length; ++k) part[k] = join<Max>(part[k], load(from + k));
+      else
+        for (int k = 0; k < Length; ++k)
+          part[k] = join<Max>(part[k], k < 2 ? load(from + k * V) : splat(from[2 * V]));
     }
-    store_some(to + x, v, count - x < static_cast<size_t>(V) ? count - x : static_cast<size_t>(V));
+    if (Stride == 2) {
+      Vec even = alternate<0>(part[0], part[1]), odd = alternate<1>(part[0], part[1]);
+      part[2] = next_lanes(even, part[2]);
+      part[0] = even, part[1] = odd;
+    }
+    for (int k = 1; k < Length; ++k) {
+      auto whole = static_cast<size_t>(windows.whole[k]);
+      size_t lanes = whole > first + x ? whole - first - x : 0;
+      if (lanes < static_cast<size_t>(V))
+        part[k] = join_lanes(part[k], lanes, Max ? splat(-INFINITY) : Vec{});
+      part[0] = join<Max>(part[0], part[k]);
+    }
+    store_some(to + first + x, part[0],
+               count - x < static_cast<size_t>(V) ? count - x : static_cast<size_t>(V));
   }
 }
 
@@ -247,12 +281,10 @@ void window(const float* const* row, size_t rows, const Windows& windows, int32_
 template <bool Max>
 void reduce_one(const float* const* row, size_t rows, const Windows& windows, size_t width,
                 float* reduced, float* to) {
-  using Regular = void (*)(const float* const*, size_t, int32_t, float*, size_t);
+  using Regular = void (*)(const float* const*, size_t, const Windows&, float*);
   constexpr Regular kinds[2][2] = {{regular<Max, 1, 2>, regular<Max, 1, 3>},
                                    {regular<Max, 2, 2>, regular<Max, 2, 3>}};
-  int32_t begin = windows.count, end = windows.count;
-  if ((windows.length == 2 || windows.length == 3) && (windows.stride == 1 || windows.stride == 2))
-    begin = windows.regular, end = windows.irregular;
+  int32_t begin = windows.regular, end = windows.irregular;
   const float* one = reduced;
   if (begin == end && rows > 3) {
     reduce_rows<Max>(row, rows, width, reduced);
@@ -260,9 +292,7 @@ void reduce_one(const float* const* row, size_t rows, const Windows& windows, si
     rows = 1;
   }
   for (int32_t x = 0; x < begin; ++x) window<Max>(row, rows, windows, x, to);
-  if (begin < end)
-    kinds[windows.stride - 1][windows.length - 2](row, rows, windows.begin[begin], to + begin,
-                                                  static_cast<size_t>(end - begin));
+  if (begin < end) kinds[windows.stride - 1][windows.length - 2](row, rows, windows, to);
   for (int32_t x = end; x < windows.count; ++x) window<Max>(row, rows, windows, x, to);
 }
 
@@ -289,15 +319,23 @@ void reduce_images(const float* from, const Windows& windows, size_t n, float* t
 template <bool Max>
 void pool_row(const float* const* row, size_t rows, float row_scale, const Windows& windows,
               size_t width, size_t n, float* reduced, float* to) {
+  auto count = static_cast<size_t>(windows.count);
   if (n == 1) {
     reduce_one<Max>(row, rows, windows, width, reduced, to);
-  } else {
-    reduce_rows<Max>(row, rows, width * n, reduced);
-    reduce_images<Max>(reduced, windows, n, to);
+    if (!Max)
+      for (size_t x = 0; x < count; x += V) {
+        size_t lanes = count - x < static_cast<size_t>(V) ? count - x : static_cast<size_t>(V);
+        Vec scale = load_some(windows.scale + x, lanes) * row_scale;
+        store_some(to + x, load_some(to + x, lanes) * scale, lanes);
+      }
+    return;
   }
+  reduce_rows<Max>(row, rows, width * n, reduced);
+  reduce_images<Max>(reduced, windows, n, to);
   if (!Max)
-    for (int32_t x = 0; x < windows.count; ++x)
-      for (size_t i = 0; i < n; ++i) to[static_cast<size_t>(x) * n + i] *= row_scale * windows.scale[x];
+    for (size_t x = 0; x < count; ++x)
+      for (size_t i = 0; i < n; i += V)
+        store(to + x * n + i, load(to + x * n + i) * (row_scale * windows.scale[x]));
 }
 
 void pool(bool max, const float* const* row, size_t rows, float row_scale, const Windows& windows,

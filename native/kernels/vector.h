@@ -27,7 +27,7 @@ typedef float VecAnywhere __attribute__((vector_size(4 * V), aligned(4), may_ali
 
 inline Vec load(const float* from) { return *reinterpret_cast<const VecAnywhere*>(from); }
 inline void store(float* to, Vec v) { *reinterpret_cast<VecAnywhere*>(to) = v; }
-// The first `count` lanes alone, the others zero.
+// The first `count` lanes alone, the others zero; join_lanes takes the others from `rest`.
 #if defined(__AVX512F__)
 inline __mmask16 first_lanes(size_t count) { return static_cast<__mmask16>((1u << count) - 1); }
 inline Vec load_some(const float* from, size_t count) {
@@ -35,6 +35,9 @@ inline Vec load_some(const float* from, size_t count) {
 }
 inline void store_some(float* to, Vec v, size_t count) {
   _mm512_mask_storeu_ps(to, first_lanes(count), v);
+}
+inline Vec join_lanes(Vec first, size_t count, Vec rest) {
+  return _mm512_mask_mov_ps(rest, first_lanes(count), first);
 }
 #elif defined(__AVX2__)
 inline __m256i first_lanes(size_t count) {
@@ -47,6 +50,9 @@ inline Vec load_some(const float* from, size_t count) {
 inline void store_some(float* to, Vec v, size_t count) {
   _mm256_maskstore_ps(to, first_lanes(count), v);
 }
+inline Vec join_lanes(Vec first, size_t count, Vec rest) {
+  return _mm256_blendv_ps(rest, first, _mm256_castsi256_ps(first_lanes(count)));
+}
 #else
 inline Vec load_some(const float* from, size_t count) {
   Vec v{};
@@ -54,6 +60,10 @@ inline Vec load_some(const float* from, size_t count) {
   return v;
 }
 inline void store_some(float* to, Vec v, size_t count) { memcpy(to, &v, count * sizeof(float)); }
+inline Vec join_lanes(Vec first, size_t count, Vec rest) {
+  memcpy(&rest, &first, count * sizeof(float));
+  return rest;
+}
 #endif
 // x - 0 is x, also for -0.0; the compiler makes it one broadcast from memory. (x + 0 is not.)
 inline Vec splat(float x) { return x - Vec{}; }

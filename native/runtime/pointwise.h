@@ -21,8 +21,11 @@ struct Windows {
   const float* scale;
   int32_t step;
   int32_t count;
-  // Windows [regular, irregular) are of the same `length`, the same `stride` apart, and of step 1.
+  // Windows [regular, irregular) begin the same `stride` apart, are of step 1 and of the same
+  // `length`, but for the last ones, which may be cut short: entry k is in those before whole[k].
+  static constexpr int32_t longest = 3;  // of lengths 2 and 3, the usual ones
   int32_t regular, irregular, length, stride;
+  int32_t whole[longest];
 };
 
 constexpr size_t row_slack = 64;

@@ -27,16 +27,22 @@ size_t Linear::scratch(size_t n) const { return n == 1 ? weights->readable_colum
 void Pool::prepare() {
   auto count = static_cast<int32_t>(columns.begin.size());
   const int32_t *begin = columns.begin.data(), *end = columns.end.data();
-  windows = {begin, end, columns.scale.data(), columns.step, count, 0, 0, 0, 0};
+  windows = {begin, end, columns.scale.data(), columns.step, count, count, count, 0, 0, {}};
   if (count < 4 || columns.step != 1) return;
-  windows.length = end[1] - begin[1];  // the first one may be cut short by the margin
-  windows.stride = begin[2] - begin[1];
-  bool whole = end[0] - begin[0] == windows.length && begin[1] - begin[0] == windows.stride;
+  int32_t length = end[1] - begin[1];  // the first one may be cut short by the margin
+  int32_t stride = begin[2] - begin[1];
+  if (length < 2 || length > Windows::longest || (stride != 1 && stride != 2)) return;
+  windows.length = length;
+  windows.stride = stride;
+  bool whole = end[0] - begin[0] == length && begin[1] - begin[0] == stride;
   windows.regular = whole ? 0 : 1;
-  int32_t i = 1;
-  while (i < count && end[i] - begin[i] == windows.length &&
-         begin[i] - begin[1] == (i - 1) * windows.stride)
-    ++i;
+  int32_t i = windows.regular;
+  for (int32_t seen = length; i < count; ++i) {
+    int32_t entries = end[i] - begin[i];
+    if (begin[i] - begin[1] != (i - 1) * stride || entries < 1 || entries > seen) break;
+    seen = entries;
+    for (int32_t k = 0; k < seen; ++k) windows.whole[k] = i + 1;
+  }
   windows.irregular = i;
 }
 

@@ -55,7 +55,7 @@ struct Pool {
   void prepare();
   // Row y of a channel's output; row(i) is where row i of its input begins.
   template <class Row>
-  void run(size_t y, Row row, size_t width, size_t n, float* column, float* to) const {
+  void run(size_t y, const Row& row, size_t width, size_t n, float* column, float* to) const {
     const float* seen[most_rows];
     size_t count = 0;
     for (int32_t i = rows.begin[y]; i < rows.end[y]; i += rows.step)
