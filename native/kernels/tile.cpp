@@ -6,7 +6,7 @@ namespace skinny::SKINNY_SET {
 namespace {
 
 template <int N>
-inline void begin(Vec (&sum)[N], const float* out, int32_t row, const Edge& edge) {
+inline void begin(Vec (&sum)[N], const float* out, size_t row, const Edge& edge) {
   for (int i = 0; i < N; ++i) sum[i] = edge.bias ? splat(edge.bias[row]) : load(out + i * V);
 }
 
@@ -19,16 +19,27 @@ inline void finish(Vec (&sum)[N], float* out, const Edge& edge) {
   for (int i = 0; i < N; ++i) store(out + i * V, sum[i]);
 }
 
-template <int R, int C>
-void sparse(const float* in, ptrdiff_t row_stride, const Tap* taps, const Run* runs,
-            size_t run_count, float* out, size_t stride, const Edge& edge) {
-  for (const Run* run = runs; run != runs + run_count; ++run) {
-    float* to = out + static_cast<size_t>(run->row) * stride;
+// The address of a tap is looked up two taps before it is used, runs notwithstanding: where the
+// length of a run was not foreseen, the next one's first loads need not wait for it.
+template <class Number, int R, int C>
+void sparse(const TileInput& in, const SparseTaps<Number>& taps, float* out, size_t stride,
+            const Edge& edge) {
+  const float* data = in.data;
+  const int32_t* offsets = in.offsets;
+  ptrdiff_t row_stride = in.row_stride;
+  const float* value = taps.values;
+  const Number* number = taps.numbers;
+  const float* next = data + offsets[*number++];
+  size_t after = *number++;
+  for (const Run* run = taps.runs; run != taps.runs + taps.run_count; ++run) {
+    float* to = out + run->row * stride;
     Vec sum[R * C];
     begin(sum, to, run->row, edge);
-    for (const Tap* end = taps + run->count; taps != end; ++taps) {
-      const float* at = in + taps->offset;
-      Vec weight = splat(taps->weight);
+    for (const float* last = value + run->taps; value != last; ++value) {
+      const float* at = next;
+      next = data + offsets[after];
+      after = *number++;
+      Vec weight = splat(*value);
       for (int r = 0; r < R; ++r, at += row_stride)
         for (int c = 0; c < C; ++c) sum[r * C + c] += weight * load(at + c * V);
     }
@@ -43,56 +54,58 @@ constexpr int M = 3;  // 3 x 4 sums in 16 registers
 #endif
 
 template <int N>
-void dense_part(const float* in, const ptrdiff_t* at, const int32_t* offsets, size_t taps,
-                const float* weights, int first_row, int rows, float* out, size_t stride,
-                const Edge& edge) {
+void dense_part(const TileInput& in, const ptrdiff_t* at, const float* weights, size_t taps,
+                size_t row, size_t rows, float* out, size_t stride, const Edge& edge) {
   Vec sum[M][N];
-  out += static_cast<size_t>(first_row) * stride;
-  for (int m = 0; m < M; ++m)
+  for (size_t m = 0; m < M; ++m)
     if (m < rows)
-      begin(sum[m], out + static_cast<size_t>(m) * stride, first_row + m, edge);
+      begin(sum[m], out + m * stride, row + m, edge);
     else
       for (int i = 0; i < N; ++i) sum[m][i] = Vec{};
   for (size_t t = 0; t < taps; ++t, weights += M) {
     Vec value[N];
-    for (int i = 0; i < N; ++i) value[i] = load(in + offsets[t] + at[i]);
+    for (int i = 0; i < N; ++i) value[i] = load(in.data + in.offsets[t] + at[i]);
     for (int m = 0; m < M; ++m) {
       Vec weight = splat(weights[m]);
       for (int i = 0; i < N; ++i) sum[m][i] += weight * value[i];
     }
   }
-  for (int m = 0; m < M && m < rows; ++m)
-    finish(sum[m], out + static_cast<size_t>(m) * stride, edge);
+  for (size_t m = 0; m < M && m < rows; ++m) finish(sum[m], out + m * stride, edge);
 }
 
-void dense(const float* in, const ptrdiff_t* at, int vectors, const int32_t* offsets, size_t taps,
-           const float* weights, int first_row, int rows, float* out, size_t stride,
-           const Edge& edge) {
-  for (int i = 0; i < vectors; i += 4) {
-    auto part = vectors - i >= 4   ? dense_part<4>
-                : vectors - i == 3 ? dense_part<3>
-                : vectors - i == 2 ? dense_part<2>
+void dense(const TileInput& in, int rows, int vectors, const DenseTaps& taps, float* out,
+           size_t stride, const Edge& edge) {
+  ptrdiff_t at[tile_vectors];
+  int count = rows * vectors;
+  for (int i = 0; i < count; ++i) at[i] = i / vectors * in.row_stride + i % vectors * V;
+  const float* weights = taps.weights;
+  for (size_t row = 0; row < taps.rows; row += M, out += M * stride, weights += M * taps.taps)
+    for (int i = 0; i < count; i += 4) {
+      auto part = count - i >= 4   ? dense_part<4>
+                  : count - i == 3 ? dense_part<3>
+                  : count - i == 2 ? dense_part<2>
                                    : dense_part<1>;
-    part(in, at + i, offsets, taps, weights, first_row, rows, out + i * V, stride, edge);
-  }
+      part(in, at + i, weights, taps.taps, row, taps.rows - row, out + i * V, stride, edge);
+    }
 }
+
+// A kernel for every shape of tile.
+#define TILES(Number)                                                                           \
+  {{},                                                                                          \
+   {nullptr, sparse<Number, 1, 1>, sparse<Number, 1, 2>, sparse<Number, 1, 3>,                  \
+    sparse<Number, 1, 4>, sparse<Number, 1, 5>, sparse<Number, 1, 6>, sparse<Number, 1, 7>,     \
+    sparse<Number, 1, 8>},                                                                      \
+   {nullptr, sparse<Number, 2, 1>, sparse<Number, 2, 2>, sparse<Number, 2, 3>,                  \
+    sparse<Number, 2, 4>},                                                                      \
+   {nullptr, sparse<Number, 3, 1>, sparse<Number, 3, 2>},                                       \
+   {nullptr, sparse<Number, 4, 1>, sparse<Number, 4, 2>},                                       \
+   {nullptr, sparse<Number, 5, 1>},                                                             \
+   {nullptr, sparse<Number, 6, 1>},                                                             \
+   {nullptr, sparse<Number, 7, 1>},                                                             \
+   {nullptr, sparse<Number, 8, 1>}}
 
 }  // namespace
 
-const TileKernels tile{
-    V,
-    M,
-    {{},
-     {nullptr, sparse<1, 1>, sparse<1, 2>, sparse<1, 3>, sparse<1, 4>, sparse<1, 5>, sparse<1, 6>,
-      sparse<1, 7>, sparse<1, 8>},
-     {nullptr, sparse<2, 1>, sparse<2, 2>, sparse<2, 3>, sparse<2, 4>},
-     {nullptr, sparse<3, 1>, sparse<3, 2>},
-     {nullptr, sparse<4, 1>, sparse<4, 2>},
-     {nullptr, sparse<5, 1>},
-     {nullptr, sparse<6, 1>},
-     {nullptr, sparse<7, 1>},
-     {nullptr, sparse<8, 1>}},
-    dense,
-};
+const TileKernels tile{V, M, TILES(uint8_t), TILES(uint16_t), dense};
 
 }  // namespace skinny::SKINNY_SET

@@ -349,7 +349,8 @@ void bind_runtime(nb::module_& m) {
              nb::gil_scoped_release release;
              new (self) ConvWeights(weights.data(), weights.shape(0), offsets.data(),
                                     offsets.size(), groups, group_stride, block_taps, parts, dense);
-           });
+           })
+      .def_prop_ro("bytes", &ConvWeights::bytes);
   nb::class_<LinearWeights>(m, "LinearWeights")
       .def("__init__",
            [](LinearWeights* self, const In<uint8_t, 1>& mask, const Floats& values, size_t rows,

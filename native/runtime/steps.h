@@ -9,7 +9,8 @@
 
 #include "pointwise.h"
 #include "view.h"
-#include "weights.h"
+#include "conv_weights.h"
+#include "linear_weights.h"
 
 namespace skinny {
 

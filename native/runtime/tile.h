@@ -16,16 +16,34 @@
 namespace skinny {
 
 constexpr int tile_vectors = 8;  // most vectors of one tile: enough to hide the latency of an FMA
+constexpr size_t tap_slack = 2;  // taps that are readable after the last
 
-struct Tap {
-  int32_t offset;  // in floats, from the tile's first
-  float weight;
+// What a tile reads: tap t of row r begins at data + r * row_stride + offsets[t].
+struct TileInput {
+  const float* data;
+  ptrdiff_t row_stride;
+  const int32_t* offsets;
 };
 
-// `count` taps of output channel `row`.
+// So many taps of a row, an output channel.
 struct Run {
-  int32_t row;
-  int32_t count;
+  uint16_t row, taps;
+};
+
+// Non-zeros by the number of each, run after run.
+template <class Number>
+struct SparseTaps {
+  const Number* numbers;
+  const float* values;
+  const Run* runs;
+  size_t run_count;
+};
+
+// All taps: for dense_rows rows at a time, the weights of each tap. The last rows may be missing;
+// their weights are there.
+struct DenseTaps {
+  const float* weights;
+  size_t taps, rows;
 };
 
 // What happens to an output value beside the sum: `bias` where a sum begins (else it continues
@@ -36,20 +54,18 @@ struct Edge {
   float low, high;
 };
 
-using SparseTile = void (*)(const float* in, ptrdiff_t row_stride, const Tap* taps, const Run* runs,
-                            size_t run_count, float* out, size_t stride, const Edge& edge);
-
-// Dense weights of up to dense_rows output channels: for each of `taps` offsets, dense_rows weights.
-// The tile is `vectors` vectors at offsets `at`; rows past `rows` are computed and dropped.
-using DenseTile = void (*)(const float* in, const ptrdiff_t* at, int vectors,
-                           const int32_t* offsets, size_t taps, const float* weights,
-                           int first_row, int rows, float* out, size_t stride, const Edge& edge);
+template <class Number>
+using SparseTile = void (*)(const TileInput& in, const SparseTaps<Number>& taps, float* out,
+                            size_t stride, const Edge& edge);
 
 struct TileKernels {
   int lanes;       // floats in a vector
-  int dense_rows;  // output channels one dense call computes
-  SparseTile sparse[tile_vectors + 1][tile_vectors + 1];  // [R][C]; null where R * C is too much
-  DenseTile dense;
+  int dense_rows;  // output channels the dense kernel computes at a time
+  // [R][C]; null where R * C is too much
+  SparseTile<uint8_t> small[tile_vectors + 1][tile_vectors + 1];
+  SparseTile<uint16_t> large[tile_vectors + 1][tile_vectors + 1];
+  void (*dense)(const TileInput& in, int rows, int vectors, const DenseTaps& taps, float* out,
+                size_t stride, const Edge& edge);
 };
 
 }  // namespace skinny

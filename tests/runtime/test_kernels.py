@@ -99,6 +99,40 @@ def test_linear_weights_take_no_more_than_bitmask_and_values(density):
     assert weights.bytes <= mask.nbytes + values.nbytes + row_starts
 
 
+@pytest.mark.parametrize("density", [0.02, 0.05, 0.1, 0.25, 0.6])
+def test_convolution_weights_take_five_bytes_each_or_less_than_a_bitmask(density):
+    outputs, channels, kernel = 192, 96, 25
+    rng = np.random.default_rng(0)
+    kept = rng.random((outputs, channels * kernel)) < density
+    offsets = np.arange(channels * kernel, dtype=np.int32)
+    weights = native.extension().ConvWeights(
+        kept.astype(np.float32), offsets, 1, 0, 10 * kernel, 2, False
+    )
+    bitmask = kept.size / 8 + 4 * kept.sum()
+    assert weights.bytes <= (bitmask if density <= 0.1 else 5.1 * kept.sum())
+
+
+def test_the_blocks_of_a_convolution_must_be_alike():
+    offsets = np.array([0, 1, 5, 7], np.int32)
+    with pytest.raises(ValueError, match="blocks of a convolution must be alike"):
+        native.extension().ConvWeights(np.ones((3, 4), np.float32), offsets, 1, 0, 2, 1, False)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_any_pooling_equals_the_reference(folder, data):
+    def pair(low, high):
+        return data.draw(st.tuples(st.integers(low, high), st.integers(low, high)))
+
+    kernel, stride = pair(1, 4), pair(1, 3)
+    padding = tuple(data.draw(st.integers(0, k // 2)) for k in kernel)
+    height, width = data.draw(st.integers(4, 12)), data.draw(st.integers(4, 70))
+    builder = Builder(3, height, width, seed=data.draw(st.integers(0, 99)))
+    pool = builder.max_pool if data.draw(st.booleans()) else builder.avg_pool
+    pool(kernel, stride, padding=padding, ceil=data.draw(st.booleans()))
+    check(builder, folder, data.draw(st.sampled_from([1, 2, 16])))
+
+
 def test_a_batch_larger_than_a_run_is_divided(folder):
     builder = Builder(2, 3, 3)
     builder.conv(2, 3, (3, 3), padding=(1, 1))

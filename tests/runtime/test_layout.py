@@ -69,6 +69,20 @@ def test_tiles_fit_the_registers_and_cover_the_plane(height, width, extra, lanes
     assert not (tile.flat and many)
 
 
-@given(st.integers(1, 600), st.integers(1, 100000), st.floats(0, 1000))
-def test_blocks_are_of_one_channel_at_least(channels, footprint, taps):
-    assert 1 <= block_channels(channels, footprint, taps) <= channels
+@given(
+    st.integers(1, 600),
+    st.integers(1, 150),
+    st.integers(1, 100000),
+    st.sampled_from([0.02, 0.1, 1]),
+)
+def test_blocks_are_of_one_channel_at_least(channels, kernel, footprint, density):
+    block = block_channels(channels, kernel, footprint, density * channels * kernel)
+    assert 1 <= block <= channels
+
+
+@given(st.integers(1, 600), st.sampled_from([1, 9, 25, 121]), st.sampled_from([0.05, 0.1, 0.5]))
+def test_the_taps_of_a_block_are_numbered_in_bytes_unless_few_have_weight(
+    channels, kernel, density
+):
+    block = block_channels(channels, kernel, 100, density * channels * kernel)
+    assert block * kernel <= 256 or block * kernel * density <= 30

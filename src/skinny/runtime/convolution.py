@@ -99,7 +99,8 @@ def block_taps(geometry: Geometry, tile: Tile, lanes: int, n: int, density: floa
         footprint = tile.vectors * lanes + down * geometry.view.pitch + right
     else:
         footprint = (tile.rows + down) * (tile.vectors * lanes + right * n)
-    return block_channels(channels, footprint, density * channels * kh * kw) * kh * kw
+    kernel = kh * kw
+    return block_channels(channels, kernel, footprint, density * channels * kernel) * kernel
 
 
 def pointwise_taps(
@@ -110,4 +111,4 @@ def pointwise_taps(
     stride = TILE_VECTORS * lanes
     each = channels // groups
     offsets = np.arange(each, dtype=np.int32) * stride
-    return offsets, each * stride, block_channels(each, stride, density * each)
+    return offsets, each * stride, block_channels(each, 1, stride, density * each)

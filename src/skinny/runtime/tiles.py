@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 TILE_VECTORS = 8  # native/runtime/tile.h
 _TAPS_A_BLOCK = 10  # at least, of an output channel
+_SMALL_BLOCK = 256  # taps whose numbers are bytes
 _SHARE_OF_CACHE = 0.85  # of the first-level cache, for the input of a block
 
 
@@ -54,12 +55,15 @@ def _first_level_cache() -> int:
         return 32768
 
 
-def block_channels(channels: int, footprint: int, taps: float) -> int:
+def block_channels(channels: int, kernel: int, footprint: int, taps: float) -> int:
     """Input channels of a block, when a tile reads `footprint` floats of each.
 
-    taps: non-zeros of an output channel. Each block of them costs a trip of the sums to the second
-    level cache and back, so that very sparse layers are better off with fewer, larger blocks.
+    kernel: taps of a channel, with and without weight. A block has no more than one byte can number
+    (native/runtime/conv_weights.h) nor more than the cache holds. taps: non-zeros of an output
+    channel. Each block of them costs a trip of the sums to the second level cache and back, so that
+    very sparse layers are better off with fewer, larger blocks.
     """
-    fit = max(1, int(_SHARE_OF_CACHE * _first_level_cache()) // (4 * footprint))
+    fit = int(_SHARE_OF_CACHE * _first_level_cache()) // (4 * footprint)
+    fit = max(1, min(fit, _SMALL_BLOCK // kernel))
     blocks = max(1, min(-(-channels // fit), round(taps / _TAPS_A_BLOCK)))
     return -(-channels // blocks)

@@ -1,0 +1,43 @@
+// A fully connected layer's weights in the form the kernels read.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "linear.h"
+
+namespace skinny {
+
+// Dense, or values with a bitmask or with steps (linear.h).
+class LinearWeights {
+ public:
+  // mask: flat bits over [rows][cols], low bit first; values: one for each, kept alive by `owner`
+  // and used where they are.
+  LinearWeights(const uint8_t* mask, const float* values, size_t count,
+                std::shared_ptr<const void> owner, size_t rows, size_t cols);
+  LinearWeights(const float* dense, size_t rows, size_t cols);
+
+  // y[begin..end) of n interleaved images; x has readable_columns() * n readable floats.
+  void run(size_t begin, size_t end, const float* x, size_t n, const float* bias,
+           float* y) const;
+
+  size_t rows() const { return rows_; }
+  size_t cols() const { return cols_; }
+  size_t readable_columns() const { return (cols_ + 63) / 64 * 64; }
+  const char* form() const { return !steps_.empty() ? "steps" : !mask_.empty() ? "bitmask" : "dense"; }
+  size_t bytes() const;
+
+ private:
+  size_t rows_, cols_;
+  void make_steps(const uint8_t* mask, const float* values, size_t count);
+
+  std::vector<uint64_t> mask_, first_;
+  std::vector<uint8_t> steps_;
+  std::vector<float> values_;          // of steps, or all
+  const float* mask_values_ = nullptr;  // of the mask
+  std::shared_ptr<const void> owner_;
+};
+
+}  // namespace skinny
