@@ -58,6 +58,22 @@ def test_a_tensor_is_checked_when_it_is_read_and_others_are_not(path):
             file.verify()
 
 
+@pytest.mark.parametrize("role", ["rest", "symbols"])
+def test_a_large_tensor_is_checked_while_it_is_decoded(tmp_path, rng, role):
+    path = tmp_path / "large.skinny"
+    weight = rng.standard_normal(800_000).astype(np.float32)
+    weight[::2] = 0
+    packing.write(path, {"weight": weight})
+    data = bytearray(path.read_bytes())
+    with packing.open(path) as file:
+        assert file.read("weight").any()
+        place = file.stored_parts("weight")[role]
+    data[(place.begin + place.end) // 2] ^= 4
+    path.write_bytes(data)
+    with packing.open(path) as file, pytest.raises(ChecksumError, match="'weight' are damaged"):
+        file.read("weight")
+
+
 def test_every_flipped_bit_is_noticed(path):
     """Whatever byte changes: opening or verifying fails, with a named error."""
     good = path.read_bytes()

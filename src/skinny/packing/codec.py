@@ -210,7 +210,7 @@ def _join(
     width = dtype.itemsize - 1
     for start in range(0, own.size, _SLICE):
         end = min(start + _SLICE, own.size)
-        joined[start:end] = symbols.join(own[start:end], rest[start * width : end * width], dtype)
+        symbols.join(own[start:end], rest[start * width : end * width], joined[start:end])
         release()
     return joined
 

@@ -4,6 +4,8 @@ import math
 import mmap
 import os
 import stat
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,8 @@ from skinny.packing.container import CHECK, content, digest, header_digest
 from skinny.packing.dtypes import CARRIER, to_float32
 from skinny.packing.errors import ChecksumError, FormatError, NotPackedError, VersionError
 from skinny.packing.header import Header, Part, read_header
+
+_WORTH_A_THREAD = 1 << 20  # bytes
 
 
 class PackedFile:
@@ -103,14 +107,20 @@ class PackedFile:
         stored = self._stored(name)
         entry = self._manifest.tensors[stored]
         arrays = {role: self._view(part) for role, part in self._parts(stored).items()}
-        if stored not in self._checked:
-            if digest(*map(content, arrays.values())) != self._manifest.checks[stored]:
+        # Decoding survives any bytes, so it need not wait for the checksum, which takes as long.
+        check = None if stored in self._checked else _start_digest(list(arrays.values()))
+        problem: FormatError | None = None
+        try:
+            decoded = codec.decode(entry, arrays, self.release)
+        except FormatError as found:
+            problem = found
+        if check is not None:
+            if check() != self._manifest.checks[stored]:
                 raise ChecksumError(f"{self.path}: the contents of {name!r} are damaged")
             self._checked.add(stored)
-        try:
-            return codec.decode(entry, arrays, self.release)
-        except FormatError as problem:
-            raise type(problem)(f"{self.path}, {name!r}: {problem}") from None
+        if problem is not None:
+            raise type(problem)(f"{self.path}, {name!r}: {problem}")
+        return decoded
 
     def read(self, name: str) -> NDArray[Any]:
         """A tensor, dense, in its own type; bfloat16 as uint16 bits."""
@@ -140,6 +150,22 @@ class PackedFile:
 
     def _view(self, part: Part) -> NDArray[Any]:
         return view(self._map, part).reshape(-1)
+
+
+def _start_digest(arrays: list[NDArray[Any]]) -> Callable[[], str]:
+    """Begins to take the checksum of arrays, beside whatever comes next; call the result for it."""
+    contents = [content(array) for array in arrays]
+    if sum(array.nbytes for array in arrays) < _WORTH_A_THREAD:
+        return lambda: digest(*contents)
+    taken: list[str] = []
+    thread = threading.Thread(target=lambda: taken.append(digest(*contents)))
+    thread.start()
+
+    def wait() -> str:
+        thread.join()
+        return taken[0]
+
+    return wait
 
 
 def map_file(path: Path) -> mmap.mmap:

@@ -39,14 +39,13 @@ def split_reference(values: NDArray[Any]) -> tuple[Bytes, Bytes]:
     return planes[:, -1].copy(), planes[:, :-1].reshape(-1)
 
 
-def join(symbols: Bytes, rest: Bytes, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """The values that `split` took apart."""
+def join(symbols: Bytes, rest: Bytes, values: NDArray[Any]) -> None:
+    """Puts the values together that `split` took apart."""
     native = extension()
     if native is None:
-        return join_reference(symbols, rest, dtype)
-    values = np.empty(symbols.size, dtype)
-    native.symbols_join(symbols, rest, dtype.itemsize, values.view(np.uint8), threads())
-    return values
+        values[:] = join_reference(symbols, rest, values.dtype)
+    else:
+        native.symbols_join(symbols, rest, values.itemsize, values.view(np.uint8), threads())
 
 
 def join_reference(symbols: Bytes, rest: Bytes, dtype: np.dtype[Any]) -> NDArray[Any]:
