@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 import tyro
 
 from skinny.cli import grid_progress
@@ -76,7 +75,6 @@ def run(name: str, arguments: Reproduce) -> int:
             _print_plan(experiment, seeds)
         return 0
     workers = arguments.workers
-    torch.set_num_threads(workers.threads)  # for the searches, which are made in this process
     total = len(first_configs(experiments)) + len(searched_configs(experiments))
     with grid_progress.choose(total, quiet=workers.quiet) as tell:
         outcomes = reproduce(
@@ -84,7 +82,6 @@ def run(name: str, arguments: Reproduce) -> int:
             workers.runs,
             executor=workers.make(),
             tell=tell,
-            device=workers.device,
             data_dir=workers.data,
             check_data=workers.executor != "ray",
         )

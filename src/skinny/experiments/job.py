@@ -4,11 +4,12 @@ import contextlib
 import os
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from skinny.errors import SkinnyError
+from skinny.experiments import greedy
 from skinny.files import atomic_write
 from skinny.training import Config, RunFolder, Silent, train
 
@@ -18,10 +19,15 @@ ERROR_FILE = "error.txt"
 
 @dataclass(frozen=True)
 class Job:
-    """A config and the run folder it is trained in."""
+    """A config and the run folder it is trained in.
+
+    start: the run of a dense network in which the sparsity of each layer is searched first. Which
+    folder the run has is then known only after the search, since `path` lacks the layers.
+    """
 
     config: Config
     path: Path
+    start: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -72,11 +78,21 @@ def attempt(job: Job, tell: Tell, *, device: str = "auto", data_dir: str | None 
 
     The traceback of an error that is not a `SkinnyError` is left in the run folder.
     """
-    folder = RunFolder(job.path)
-    error_file = job.path / ERROR_FILE
+    config, path = job.config, job.path
+    error_file = path / ERROR_FILE
     try:
+        if job.start is not None:
+            tell(Searching(job))
+            config = _search(config, job.start, device, data_dir)
+            path = path.with_name(config.run_name)
+            if (done := RunFolder(path).result()) is not None:
+                return Outcome(job, "there already", accuracy=done["test_accuracy"])
         result = train(
-            job.config, folder, observer=_Telling(job, tell), device=device, data_dir=data_dir
+            config,
+            RunFolder(path),
+            observer=_Telling(job, tell),
+            device=device,
+            data_dir=data_dir,
         )
     except SkinnyError as error:
         return Outcome(job, "failed", error=str(error))
@@ -91,3 +107,11 @@ def attempt(job: Job, tell: Tell, *, device: str = "auto", data_dir: str | None 
     with contextlib.suppress(OSError):
         os.unlink(error_file)
     return Outcome(job, "trained", accuracy=result["test_accuracy"])
+
+
+def _search(config: Config, start: Path, device: str, data_dir: str | None) -> Config:
+    try:
+        found = greedy.rules(start, config.sparsity, device=device, data_dir=data_dir)
+    except SkinnyError as error:
+        raise SkinnyError(f"its search failed: {error}") from None
+    return replace(config, layers=found)

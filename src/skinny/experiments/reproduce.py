@@ -1,13 +1,14 @@
 """Running experiments: all their arms, for all seeds, and what searches must come before."""
 
-from collections.abc import Iterator, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from skinny.errors import SkinnyError
 from skinny.experiments import greedy
 from skinny.experiments.experiment import Arm, Experiment
-from skinny.experiments.job import Executor, Job, Outcome, Searching, Tell
+from skinny.experiments.job import Executor, Outcome, Tell
 from skinny.experiments.sweep import sweep
 from skinny.training import Config
 
@@ -35,37 +36,34 @@ def reproduce(
     *,
     executor: Executor,
     tell: Tell = lambda event: None,
-    device: str = "auto",
     data_dir: str | None = None,
     check_data: bool = True,
 ) -> list[Outcome]:
     """Train what is missing of the experiments below `runs`, and say how each run ended."""
 
-    def train(configs: Sequence[Config]) -> list[Outcome]:
+    def train(configs: Sequence[Config], starts: Mapping[Config, Path]) -> list[Outcome]:
         return sweep(
             configs,
             runs,
             executor=executor,
             tell=tell,
+            starts=starts,
             check_data=check_data,
             data_dir=data_dir,
         )
 
-    outcomes = train(first_configs(wanted))
+    outcomes = train(first_configs(wanted), {})
     searched: list[Config] = []
+    starts: dict[Config, Path] = {}
     for config in searched_configs(wanted):
         start = runs / greedy.held_out(config).run_name
-        job = Job(config, runs / config.run_name)
-        try:
-            if greedy.found_rules(start, config.sparsity) is None:
-                tell(Searching(job))
-            found = greedy.rules(start, config.sparsity, device=device, data_dir=data_dir)
-        except SkinnyError as error:
-            outcomes.append(Outcome(job, "failed", error=f"its search failed: {error}"))
-            tell(outcomes[-1])
-        else:
-            searched.append(replace(config, layers=found))
-    return outcomes + train(searched)
+        found = None
+        with contextlib.suppress(SkinnyError):  # which the job meets again, and reports
+            found = greedy.found_rules(start, config.sparsity)
+        if found is None:
+            starts[config] = start
+        searched.append(config if found is None else replace(config, layers=found))
+    return outcomes + train(searched, starts)
 
 
 def final_config(arm: Arm, seed: int, runs: Path) -> Config | None:

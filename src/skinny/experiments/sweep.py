@@ -1,6 +1,6 @@
 """Many runs: none twice, each from its checkpoint, and the rest go on when one fails."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,15 +28,20 @@ def sweep(
     *,
     executor: Executor,
     tell: Tell = lambda event: None,
+    starts: Mapping[Config, Path] | None = None,
     check_data: bool = True,
     data_dir: str | None = None,
 ) -> list[Outcome]:
     """Train every config in its folder below `runs`, and say how each ended, in their order.
 
-    A finished run is not trained again. check_data: see first, here, that the data is there, so
+    A finished run is not trained again. starts: of a config whose layers are searched first, the
+    dense run the search starts from. check_data: see first, here, that the data is there, so
     that it is fetched once and missed once, not by every worker.
     """
-    jobs = [Job(config, runs / config.run_name) for config in dict.fromkeys(configs)]
+    starts = starts or {}
+    jobs = [
+        Job(config, runs / config.run_name, starts.get(config)) for config in dict.fromkeys(configs)
+    ]
     over: dict[Job, Outcome] = {}
 
     def listen(event: Event) -> None:
@@ -45,6 +50,8 @@ def sweep(
         tell(event)
 
     for job in jobs:
+        if job.start is not None:  # whose folder is not known yet
+            continue
         try:
             result = RunFolder(job.path).result()
         except SkinnyError as error:
