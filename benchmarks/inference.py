@@ -1,6 +1,6 @@
 """NIN and AlexNet, sparse, on our runtime and on ONNX Runtime, OpenVINO, PyTorch and DeepSparse.
 
-    python -m benchmarks.inference [--quick]
+    python -m benchmarks.inference [--quick] [--only "batch 1"]
 
 Random weights with uniform random masks, the same for everyone, and one network pruned by training
 (the narrow NIN of docs/results.md at 90 %, or another that `--trained` names). Everyone
@@ -58,6 +58,7 @@ IMAGES = {"nin-cifar": (3, 32, 32), "alexnet": (3, 227, 227)}
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
+    parser.add_argument("--only", default="", help="the cases whose name has this in it")
     parser.add_argument("--trained", type=Path, default=TRAINED, help="a packed, trained model")
     options = parser.parse_args([] if arguments is None else arguments)
     rounds = 4 if options.quick else 15
@@ -68,12 +69,13 @@ def main(arguments: list[str] | None = None) -> None:
     print(_row("case", "skinny", *PEERS, "deepsparse", "x dense", "wanted", "x sparse", "wanted"))
     with tempfile.TemporaryDirectory() as folder:
         for case in CASES:
-            path = pack_case(case, Path(folder))
             title = f"{case.model} {case.sparsity:.0%} batch {case.batch}"
-            _run(title, path, case, rounds)
+            if options.only in title:
+                _run(title, pack_case(case, Path(folder)), case, rounds)
         for batch in (64, 1):
-            title = f"{options.trained.stem}, batch {batch}"
-            _run(title, options.trained, Case("", 0, batch, 20, 0, None), rounds)
+            title = f"{options.trained.stem} batch {batch}"
+            if options.only in title:
+                _run(title, options.trained, Case("", 0, batch, 20, 0, None), rounds)
 
 
 def pack_case(case: Case, folder: Path) -> Path:
