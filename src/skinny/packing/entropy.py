@@ -61,7 +61,7 @@ def decode(stream: Bytes, count: int, ones: int) -> Bytes:
     than one `encode` could have made; that the mask has `ones` ones is for the caller to check."""
     length = -(-count // 8)
     blocks = -(-length // BLOCK)
-    raw = stream.tobytes()
+    raw = stream.data  # whose slices are no copies
     classes = raw[0] if raw else -1
     if classes not in (0, 1, CLASSES):
         raise StreamError(f"an entropy-coded mask has {classes} classes; 0, 1 or 9 are possible")
