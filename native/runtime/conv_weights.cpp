@@ -25,7 +25,7 @@ ConvWeights::ConvWeights(const float* weights, size_t outputs, const int32_t* of
                          size_t groups, int64_t group_stride, size_t block, size_t parts,
                          bool dense)
     : outputs_(outputs), dense_(dense), offsets_(offsets, offsets + std::min(block, taps)) {
-  if (std::min(block, taps) > most_taps)
+  if (!dense && offsets_.size() > most_taps)
     throw std::invalid_argument("a block of a convolution has too many taps");
   size_t group_rows = outputs / groups;
   size_t unit = dense ? static_cast<size_t>(SKINNY_CHOOSE(tile).dense_rows) : 1;

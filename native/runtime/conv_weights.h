@@ -15,8 +15,8 @@ namespace skinny {
 // can share a layer by channels. A part is cut into blocks of input channels whose planes fit in
 // the first-level cache; the sums of a tile travel through the scratch buffer between blocks.
 //
-// Sparse weights are the non-zeros and the number of each in its block, in one byte if a block has no
-// more than 256 taps, else in two. One table, the same for all blocks, has the offset of each number.
+// Sparse weights are the non-zeros and the number of each in its block, in one byte if a block has
+// no more than 256 taps, else in two. One table, for all blocks, has the offset of each number.
 class ConvWeights {
  public:
   // weights: [outputs][taps], taps being (input channel of the group, kernel row, kernel column).

@@ -23,7 +23,8 @@ struct Windows {
   int32_t count;
   // Windows [regular, irregular) begin the same `stride` apart, are of step 1 and of the same
   // `length`, but for the last ones, which may be cut short: entry k is in those before whole[k].
-  static constexpr int32_t longest = 3;  // of lengths 2 and 3, the usual ones
+  // Others than those of length 2 or 3, the usual ones, are never regular.
+  static constexpr int32_t longest = 3;
   int32_t regular, irregular, length, stride;
   int32_t whole[longest];
 };

@@ -1,9 +1,9 @@
 // Tiles: the register-blocked inner loops of convolution, and of every layer that is one.
 //
 // A tile is R x C vectors of one input plane, R rows of C neighbouring vectors, kept in registers
-// for one output channel at a time. With the taps of an output channel as (offset, weight) pairs
-// relative to the tile's first float, a sparse convolution is: for each pair, broadcast the
-// weight, multiply with R x C vectors from memory, accumulate. Results go to the vectors at
+// for one output channel at a time. A tap has a number, which a table turns into an offset from the
+// tile's first float. A sparse convolution is: for each tap of an output channel that has a weight,
+// broadcast the weight, multiply with R x C vectors from memory, accumulate. Results go to the vectors at
 // out + channel * stride: mostly a scratch buffer, tile_vectors vectors for each channel, where the
 // next 1x1 layer finds them in cache.
 #pragma once
@@ -16,7 +16,7 @@
 namespace skinny {
 
 constexpr int tile_vectors = 8;  // most vectors of one tile: enough to hide the latency of an FMA
-constexpr size_t tap_slack = 2;  // taps that are readable after the last
+constexpr size_t tap_slack = 2;  // numbers of taps that are readable after the last
 
 // What a tile reads: tap t of row r begins at data + r * row_stride + offsets[t].
 struct TileInput {

@@ -195,8 +195,8 @@ def vgg() -> Builder:
 
 @case
 def normalised() -> Builder:
-    """Batch norms that are folded, in a chain, grouped and with a scale of zero; and one that is
-    not, because the convolution before it has another reader."""
+    """Batch norms that are folded, in a chain, grouped, of a weight that two layers share and with
+    scales of zero; and one that is not, because the convolution before it has another reader."""
     builder = Builder(3, 12, 12)
     builder.conv(3, 12, (3, 3), padding=(1, 1), sparsity=0.5, bias=False)
     builder.batch_norm(12)
@@ -204,7 +204,13 @@ def normalised() -> Builder:
     builder.conv(12, 8, (1, 1), sparsity=0.5)
     builder.batch_norm(8)
     builder.tensors[builder.nodes[-1]["weight"]][:3] = 0
+    builder.conv(8, 8, (3, 3), padding=(1, 1), groups=2)
+    shared = builder.nodes[-1]["weight"]
+    builder.batch_norm(8)
     builder.conv(8, 8, (3, 3), stride=(2, 2), groups=2)
+    builder.nodes[-1]["weight"] = shared
+    builder.batch_norm(8)
+    builder.conv(8, 8, (3, 3))
     before = builder.last
     builder.batch_norm(8)
     builder.add("add", builder.last, before)

@@ -128,8 +128,12 @@ def test_any_pooling_equals_the_reference(folder, data):
     padding = tuple(data.draw(st.integers(0, k // 2)) for k in kernel)
     height, width = data.draw(st.integers(4, 12)), data.draw(st.integers(4, 70))
     builder = Builder(3, height, width, seed=data.draw(st.integers(0, 99)))
-    pool = builder.max_pool if data.draw(st.booleans()) else builder.avg_pool
-    pool(kernel, stride, padding=padding, ceil=data.draw(st.booleans()))
+    options = {"padding": padding, "ceil": data.draw(st.booleans())}
+    if data.draw(st.booleans()):
+        builder.max_pool(kernel, stride, **options)
+    else:
+        options["count_include_pad"] = data.draw(st.booleans())
+        builder.avg_pool(kernel, stride, **options, divisor=data.draw(st.sampled_from([None, 5])))
     check(builder, folder, data.draw(st.sampled_from([1, 2, 16])))
 
 
@@ -142,6 +146,44 @@ def test_a_batch_larger_than_a_run_is_divided(folder):
 def test_more_threads_than_there_is_work(folder):
     for images in (1, 3, 16):
         check(CASES["nin"](), folder, images, threads=13)
+
+
+def test_blocks_without_weights_and_rows_without_weights_in_some(folder):
+    """conv2 of NIN is cut into blocks of input channels; the ones in the middle may be empty."""
+    builder = Builder(40, 9, 9)
+    builder.conv(40, 6, (5, 5), padding=(2, 2), sparsity=0.5)
+    weight = builder.tensors["t0.weight"]
+    weight[:, 12:30] = 0
+    weight[3, :20] = 0
+    weight[4] = 0
+    for images in (1, 16):
+        check(builder, folder, images)
+
+
+def test_a_layer_of_many_taps_and_few_weights(folder):
+    """More taps than two bytes can number."""
+    builder = Builder(7300, 3, 3)
+    builder.conv(7300, 2, (3, 3), padding=(1, 1), sparsity=1.0)
+    weight = builder.tensors["t0.weight"].reshape(2, -1)
+    weight[0, ::9001], weight[1, -1] = 1, 2
+    for images in (1, 16):
+        check(builder, folder, images)
+
+
+@pytest.mark.parametrize("images", [1, 16])
+def test_an_infinite_scale_reaches_only_weights(folder, images):
+    builder = Builder(2, 1, 1)
+    builder.conv(2, 2, sparsity=1.0, bias=False)
+    builder.tensors["t0.weight"][0, 0] = 1
+    builder.batch_norm(2)
+    norm = builder.nodes[-1]
+    builder.tensors[norm["var"]][:] = 0
+    builder.tensors[norm["mean"]][:] = 0
+    builder.tensors[norm["weight"]][:] = 1
+    norm["eps"] = 1e-90
+    path = folder / "net.skinny"
+    packing.write(path, builder.tensors, graph=builder.graph())
+    assert np.isposinf(load(path)(np.ones((images, 2, 1, 1), np.float32))[:, 0]).all()
 
 
 @pytest.mark.parametrize("images", [1, 16])

@@ -21,8 +21,8 @@ ERROR_FILE = "error.txt"
 class Job:
     """A config and the run folder it is trained in.
 
-    start: the run of a dense network in which the sparsity of each layer is searched first. Which
-    folder the run has is then known only after the search, since `path` lacks the layers.
+    start: the run of a dense network in which the sparsity of each layer is searched first. The
+    run's own folder is then known only after the search; `path` is a name until then.
     """
 
     config: Config
@@ -78,13 +78,12 @@ def attempt(job: Job, tell: Tell, *, device: str = "auto", data_dir: str | None 
 
     The traceback of an error that is not a `SkinnyError` is left in the run folder.
     """
-    config, path = job.config, job.path
-    error_file = path / ERROR_FILE
+    config, path = job.config, job.path if job.start is None else job.start
     try:
         if job.start is not None:
             tell(Searching(job))
             config = _search(config, job.start, device, data_dir)
-            path = path.with_name(config.run_name)
+            path = job.path.with_name(config.run_name)
             if (done := RunFolder(path).result()) is not None:
                 return Outcome(job, "there already", accuracy=done["test_accuracy"])
         result = train(
@@ -99,13 +98,14 @@ def attempt(job: Job, tell: Tell, *, device: str = "auto", data_dir: str | None 
     except BrokenPipeError:  # nobody listens any more: the sweep was ended
         raise
     except Exception as error:
+        error_file = path / ERROR_FILE
         with contextlib.suppress(OSError), atomic_write(error_file, "w") as file:
             file.write(traceback.format_exc())
         return Outcome(
             job, "failed", error=f"{type(error).__name__}: {error} (more in {error_file})"
         )
     with contextlib.suppress(OSError):
-        os.unlink(error_file)
+        os.unlink(path / ERROR_FILE)
     return Outcome(job, "trained", accuracy=result["test_accuracy"])
 
 

@@ -38,10 +38,11 @@ def sweep(
     dense run the search starts from. check_data: see first, here, that the data is there, so
     that it is fetched once and missed once, not by every worker.
     """
-    starts = starts or {}
-    jobs = [
-        Job(config, runs / config.run_name, starts.get(config)) for config in dict.fromkeys(configs)
-    ]
+    jobs = []
+    for config in dict.fromkeys(configs):
+        start = (starts or {}).get(config)
+        name = config.run_name if start is None else f"{config.run_name}-to-be-searched"
+        jobs.append(Job(config, runs / name, start))
     over: dict[Job, Outcome] = {}
 
     def listen(event: Event) -> None:
@@ -50,8 +51,6 @@ def sweep(
         tell(event)
 
     for job in jobs:
-        if job.start is not None:  # whose folder is not known yet
-            continue
         try:
             result = RunFolder(job.path).result()
         except SkinnyError as error:

@@ -38,12 +38,8 @@ def fold_batch_norms(
         if node["op"] == "batch_norm" and source in maker and uses[source] == 1:
             layer = nodes[maker.pop(source)]
             tag = f"{node['output']}:folded"
-            with np.errstate(all="ignore"):  # as in batch_norm_scale
-                scale, shift = batch_norm_scale(node, read)
-                if layer["bias"] is not None:
-                    shift = shift + scale * read(layer["bias"])
-                extra[f"{tag}_scale"] = scale.astype(np.float32)
-                extra[f"{tag}_bias"] = shift.astype(np.float32)
+            bias = None if layer["bias"] is None else read(layer["bias"])
+            extra[f"{tag}_scale"], extra[f"{tag}_bias"] = batch_norm_scale(node, read, bias)
             layer |= {
                 "output": node["output"],
                 "weight_scale": f"{tag}_scale",
@@ -57,9 +53,10 @@ def fold_batch_norms(
 
 
 def batch_norm_scale(
-    node: Mapping[str, Any], read: Read
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Batch normalisation in evaluation is x * scale + shift, per channel."""
+    node: Mapping[str, Any], read: Read, bias: NDArray[Any] | None = None
+) -> tuple[Floats, Floats]:
+    """Batch normalisation in evaluation is x * scale + shift, per channel; of x + bias, if it is
+    given."""
     # a file may hold any numbers; NaN and infinity come out as torch would have it
     with np.errstate(all="ignore"):
         mean, var = (np.asarray(read(node[field]), np.float64) for field in ("mean", "var"))
@@ -69,4 +66,6 @@ def batch_norm_scale(
         shift = -mean * scale
         if node["bias"] is not None:
             shift = shift + read(node["bias"])
-        return scale, shift
+        if bias is not None:
+            shift = shift + scale * bias
+        return scale.astype(np.float32), shift.astype(np.float32)

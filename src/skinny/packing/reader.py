@@ -118,6 +118,8 @@ class PackedFile:
             if check() != self._manifest.checks[stored]:
                 raise ChecksumError(f"{self.path}: the contents of {name!r} are damaged")
             self._checked.add(stored)
+            if entry.kept is not None:  # what is decoded is no view of the file
+                self.release()
         if problem is not None:
             raise type(problem)(f"{self.path}, {name!r}: {problem}")
         return decoded

@@ -91,7 +91,9 @@ def _phases(at: NDArray[np.int64], stride: int) -> tuple[list[int], NDArray[np.i
     return [int(r) for r in at % stride], shift - base, base
 
 
-def block_taps(geometry: Geometry, tile: Tile, lanes: int, n: int, density: float) -> int:
+def block_taps(
+    geometry: Geometry, tile: Tile, lanes: int, n: int, density: float, dense: bool
+) -> int:
     """Taps of a block whose input stays in the first-level cache while a tile is computed."""
     channels, kh, kw = (int(side) for side in geometry.taps.shape)
     down, right = geometry.reach
@@ -100,15 +102,16 @@ def block_taps(geometry: Geometry, tile: Tile, lanes: int, n: int, density: floa
     else:
         footprint = (tile.rows + down) * (tile.vectors * lanes + right * n)
     kernel = kh * kw
-    return block_channels(channels, kernel, footprint, density * channels * kernel) * kernel
+    taps = density * channels * kernel
+    return block_channels(channels, kernel, footprint, taps, dense) * kernel
 
 
 def pointwise_taps(
-    channels: int, groups: int, lanes: int, density: float
+    channels: int, groups: int, lanes: int, density: float, dense: bool
 ) -> tuple[NDArray[np.int32], int, int]:
     """Offsets of a chained 1x1 convolution in the scratch buffer, in floats; the stride of its
     groups; the taps of a block."""
     stride = TILE_VECTORS * lanes
     each = channels // groups
     offsets = np.arange(each, dtype=np.int32) * stride
-    return offsets, each * stride, block_channels(each, 1, stride, density * each)
+    return offsets, each * stride, block_channels(each, 1, stride, density * each, dense)

@@ -4,8 +4,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from skinny.packing import GraphError, batch_norm_scale
 from skinny.runtime.fuse import Layer, chain
 from skinny.runtime.layout import Shape, compact
@@ -120,8 +118,7 @@ def _activate(program: Program, layer: Layer) -> None:
 
 
 def _batch_norm(program: Program, layer: Layer) -> None:
-    scale, shift = batch_norm_scale(layer.node, program.weights.dense)
-    _plain(program, layer, "add_scale", scale.astype(np.float32), shift.astype(np.float32))
+    _plain(program, layer, "add_scale", *batch_norm_scale(layer.node, program.weights.dense))
 
 
 def _lrn(program: Program, layer: Layer) -> None:

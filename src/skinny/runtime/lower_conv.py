@@ -11,7 +11,7 @@ from skinny.runtime.convolution import Geometry, block_taps, geometry, pointwise
 from skinny.runtime.fuse import NONE, Activation, Kind, Layer
 from skinny.runtime.layout import View, compact
 from skinny.runtime.program import LARGEST_OFFSET, Program, StepInfo
-from skinny.runtime.tiles import TILE_VECTORS, Tile, choose_tile
+from skinny.runtime.tiles import LARGEST_BLOCK, TILE_VECTORS, Tile, choose_tile
 from skinny.runtime.windows import axes
 
 # One image is shared by tiles, and its layers are chained, where each thread has at least so many;
@@ -137,12 +137,13 @@ def _stages(
         outputs, groups = weight.shape[0], node["groups"]
         kept = int(np.count_nonzero(weight))
         density = kept / weight.size
+        kernel = program.weights.kernel(node["weight"], outputs // groups)
+        dense = kernel == "dense"
         if i == 0:
-            offsets, stride, block = _first_taps(program, node, form, tile, density)
+            offsets, stride, block = _first_taps(program, node, form, tile, density, dense)
         else:
             channels = weight.shape[1] * groups
-            offsets, stride, block = pointwise_taps(channels, groups, program.lanes, density)
-        kernel = program.weights.kernel(node["weight"], outputs // groups)
+            offsets, stride, block = pointwise_taps(channels, groups, program.lanes, density, dense)
         packed = module.ConvWeights(
             weight.reshape(outputs, -1),
             offsets,
@@ -150,7 +151,7 @@ def _stages(
             stride,
             block,
             program.threads,
-            kernel == "dense",
+            dense,
         )
         low, high, rest = _clamping(activation)
         bias = program.weights.bias(node["bias"], outputs)
@@ -161,13 +162,20 @@ def _stages(
 
 
 def _first_taps(
-    program: Program, node: Mapping[str, Any], form: Geometry, tile: Tile, density: float
+    program: Program,
+    node: Mapping[str, Any],
+    form: Geometry,
+    tile: Tile,
+    density: float,
+    dense: bool,
 ) -> tuple[Any, int, int]:
     offsets = form.taps.reshape(-1) * program.n
     stride = form.group_stride * program.n
     if stride * node["groups"] + int(offsets.max()) > LARGEST_OFFSET:
         raise GraphError(f"the convolution {node['weight']!r} reads too large an image")
-    block = block_taps(form, tile, program.lanes, program.n, density)
+    block = block_taps(form, tile, program.lanes, program.n, density, dense)
+    if block > LARGEST_BLOCK and not dense:
+        raise GraphError(f"the convolution {node['weight']!r} has too large a kernel")
     return offsets.astype(np.int32), stride, block
 
 

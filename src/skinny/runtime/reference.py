@@ -102,7 +102,7 @@ def _lrn(node: Node, _: Tensor, x: Array) -> Array:
 
 def _batch_norm(node: Node, tensor: Tensor, x: Array) -> Array:
     sides = (-1, *[1] * (x.ndim - 2))
-    scale, shift = (part.astype(np.float32) for part in batch_norm_scale(node, tensor))
+    scale, shift = batch_norm_scale(node, tensor)
     return x * scale.reshape(sides) + shift.reshape(sides)
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 TILE_VECTORS = 8  # native/runtime/tile.h
 _TAPS_A_BLOCK = 10  # at least, of an output channel
 _SMALL_BLOCK = 256  # taps whose numbers are bytes
+LARGEST_BLOCK = 2**16 - 1  # native/runtime/conv_weights.cpp
 _SHARE_OF_CACHE = 0.85  # of the first-level cache, for the input of a block
 
 
@@ -55,15 +56,19 @@ def _first_level_cache() -> int:
         return 32768
 
 
-def block_channels(channels: int, kernel: int, footprint: int, taps: float) -> int:
+def block_channels(
+    channels: int, kernel: int, footprint: int, taps: float, dense: bool = False
+) -> int:
     """Input channels of a block, when a tile reads `footprint` floats of each.
 
-    kernel: taps of a channel, with and without weight. A block has no more than one byte can number
-    (native/runtime/conv_weights.h) nor more than the cache holds. taps: non-zeros of an output
-    channel. Each block of them costs a trip of the sums to the second level cache and back, so that
-    very sparse layers are better off with fewer, larger blocks.
+    kernel: taps of a channel, with and without weight. taps: non-zeros of an output channel. A
+    block's input fits in the cache. Unless weights are dense, its taps can be numbered in a byte.
+    But each block costs a trip of the sums to the second-level cache and back, so that very sparse
+    layers get fewer, larger blocks, whose taps are numbered in two bytes.
     """
     fit = int(_SHARE_OF_CACHE * _first_level_cache()) // (4 * footprint)
-    fit = max(1, min(fit, _SMALL_BLOCK // kernel))
-    blocks = max(1, min(-(-channels // fit), round(taps / _TAPS_A_BLOCK)))
-    return -(-channels // blocks)
+    if not dense:
+        fit = min(fit, _SMALL_BLOCK // kernel)
+    blocks = max(1, min(-(-channels // max(1, fit)), round(taps / _TAPS_A_BLOCK)))
+    block = -(-channels // blocks)
+    return block if dense else max(1, min(block, LARGEST_BLOCK // kernel))

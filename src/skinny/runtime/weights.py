@@ -53,10 +53,15 @@ class Weights:
         return self._folded[name] if name in self._folded else self.dense(name)
 
     def convolution(self, node: Mapping[str, Any]) -> Floats:
-        """A convolution's weights, with the batch normalisation that was folded into it."""
+        """A convolution's weights, with the batch normalisation that was folded into it.
+
+        Zeros stay zeros, also where the scale is infinite.
+        """
         weight = self.dense(node["weight"])
-        if (scale := node.get("weight_scale")) is not None:
-            weight *= self._folded[scale].reshape(-1, 1, 1, 1)
+        if (name := node.get("weight_scale")) is not None:
+            scale = self._folded[name].reshape(-1, 1, 1, 1)
+            with np.errstate(all="ignore"):
+                np.multiply(weight, scale, out=weight, where=weight != 0)
         return weight
 
     def kept(self, name: str) -> int:
