@@ -28,12 +28,36 @@ sweep mnist-quick --set name=mnist-search --set width=0.5 --set train_size=1000 
   --set s2=12 --seeds 100 --set weight_decay=0.002 --set budget=uniform --set method=sdnn \
   --set sparsity=0.5,0.9 --set restart_lr=true
 
+# Its second part, made after most of the experiments below: number of cycles, ERK against dense
+# training, weights restored to their last values, and much longer training without weight decay.
+three() { both --seeds 100 101 102 --set train_size=1000 --set weight_decay=0.002 "$@"; }
+three --set method=sdnn --set budget=erk --set sparsity=0.9 --set s1=1 --set s2=4
+three --set method=sdnn --set budget=erk --set sparsity=0.9 --set s1=2 --set s2=8
+three --set method=sdnn --set budget=erk --set sparsity=0.9 --set s1=3 --set s2=12
+three --set method=dense
+three --set method=sdnn --set budget=erk --set sparsity=0.5 --set s1=3 --set s2=12
+three --set method=sdnn --set budget=erk --set sparsity=0.9 --set s1=3 --set s2=12 --set r0=0.9
+half() { few --set method=sdnn --set sparsity=0.5 "$@"; }
+half --set budget=erk --set s1=3 --set s2=12
+half --set budget=uniform --set s1=1 --set s2=4
+half --set budget=uniform --set s1=3 --set s2=12 --set restore=last
+long() {
+  skinny sweep "$@" --runs search --seeds 100 101 102 --set val_size=5000 --set dropout=0 \
+    --set epochs=90 --set batch_size=32 --set lr=0.05 --set eval_every=90 --set train_size=300 \
+    --set weight_decay=0 --set budget=uniform --set method=dense,sdnn --set sparsity=0.5,0.8 \
+    --set s1=10 --set s2=35
+}
+long mnist-quick --set name=mnist-search --set width=0.5
+long cifar10-quick --set name=cifar10-search --set width=0.25 --set augment=flip
+
 # The experiments at the scale `small`, with the settings the search led to.
 for data in mnist cifar10; do
-  for experiment in progressive random baselines; do
+  for experiment in progressive random baselines reinit figure2; do
     skinny reproduce $experiment --data $data --scale small --runs runs
   done
 done
+skinny reproduce table3 --scale small --runs runs
+skinny reproduce table1 --scale small --runs runs
 
 # Of each run, config.json, result.json and metrics.jsonl are kept here. This page is made of them:
 python results/write.py

@@ -18,23 +18,28 @@ from skinny.experiments.study import Study, from_experiment, from_runs
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
-EXPERIMENTS = ("baselines", "progressive", "random")
+ANALYSES = ("figure2", "baselines", "progressive", "random", "reinit")
 
 
 class Set(NamedTuple):
-    """A data set's seeds, and the points of accuracy within which two arms count as equivalent."""
+    """A data set's seeds, the points of accuracy within which two arms count as equivalent, and
+    its experiments."""
 
     seeds: tuple[int, ...]
     margin: float
+    experiments: tuple[str, ...]
 
 
-SETS = {"mnist": Set((0, 1, 2, 3, 4), 0.5), "cifar10": Set((0, 1, 2), 1.5)}
+SETS = {
+    "mnist": Set((0, 1, 2, 3, 4), 0.5, ("table3", *ANALYSES)),
+    "cifar10": Set((0, 1, 2), 1.5, ("table1", *ANALYSES)),
+}
 
 
 def main(docs: Path = DOCS) -> None:
     shutil.rmtree(docs / "figures", ignore_errors=True)
     pages = [f"# Results\n\n{summary()}\n"]
-    for data, (_, margin) in SETS.items():
+    for data, (_, margin, _) in SETS.items():
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder)
             write_report(studies(data), out, margin=margin)
@@ -50,7 +55,7 @@ def main(docs: Path = DOCS) -> None:
 def studies(data: str) -> list[Study]:
     """The experiments on a data set, then the search that led to their settings."""
     made = []
-    for name in EXPERIMENTS:
+    for name in SETS[data].experiments:
         experiment = catalog.experiment(name, data, "small")
         made += from_experiment(experiment, SETS[data].seeds, HERE / "runs")
     searched, _ = find_runs([HERE / "search"])

@@ -195,9 +195,9 @@ def change_ratio(study: Study, name: str) -> Drawing | None:
         for label, curve in list(curves.items())[:_LINES]:
             x, y = [at for at, _ in curve], [100 * ratio for _, ratio in curve]
             axes.plot(x, y, color=tint[label], label=label, marker="o" if len(x) < 30 else None)
-        values = [100 * ratio for curve in curves.values() for _, ratio in curve]
-        if min(values) > 0 and max(values) / min(values) > 50:
-            axes.set_yscale("log")
+        values = [100 * ratio for curve in curves.values() for _, ratio in curve if ratio > 0]
+        if values and max(values) / min(values) > 50:
+            axes.set_yscale("log")  # on which a ratio of zero is not drawn
         else:
             axes.set_ylim(bottom=0)
         _whole_epochs(axes)
