@@ -130,6 +130,13 @@ def test_an_interrupted_run_goes_on_exactly(tmp_path, uninterrupted, epoch, with
         assert one == other
 
 
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("plain") / "a"
+    run(folder, width=0.5)
+    return folder
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -151,10 +158,21 @@ def test_an_interrupted_run_goes_on_exactly(tmp_path, uninterrupted, epoch, with
     ],
     ids=str,
 )
-def test_every_option_trains(tmp_path, monkeypatch, changes):
+def test_every_option_has_its_effect_and_keeps_the_budget(tmp_path, monkeypatch, plain, changes):
     monkeypatch.setenv("SKINNY_DATA", str(tmp_path / "data"))
     result = run(tmp_path / "a", **{"width": 0.5, **changes})
-    assert 0 <= result["test_accuracy"] <= 1
+    trained, usual = weights(tmp_path / "a"), weights(plain)
+    same = all(torch.equal(trained[name], usual[name]) for name in usual)
+    assert same == ("eval_every" in changes)
+    assert all(torch.isfinite(value).all() for value in trained.values())
+    if "layers" in changes:
+        assert result["weights"]["cccp6.weight"]["kept"] == 100
+    else:
+        kept, size = (
+            sum(weight[what] for weight in result["weights"].values()) for what in ("kept", "size")
+        )
+        share = 1.0 if changes.get("method") == "dense" else 0.2
+        assert kept / size == pytest.approx(share, abs=0.01)
     metrics = RunFolder(tmp_path / "a").metrics()
     if "eval_every" in changes:
         tested = [record["test_accuracy"] is not None for record in metrics]
