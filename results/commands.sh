@@ -36,7 +36,6 @@ three --set method=sdnn --set budget=erk --set sparsity=0.9 --set s1=2 --set s2=
 three --set method=sdnn --set budget=erk --set sparsity=0.9 --set s1=3 --set s2=12
 three --set method=dense
 three --set method=sdnn --set budget=erk --set sparsity=0.5 --set s1=3 --set s2=12
-three --set method=sdnn --set budget=erk --set sparsity=0.9 --set s1=3 --set s2=12 --set r0=0.9
 half() { few --set method=sdnn --set sparsity=0.5 "$@"; }
 half --set budget=erk --set s1=3 --set s2=12
 half --set budget=uniform --set s1=1 --set s2=4
@@ -57,7 +56,8 @@ for data in mnist cifar10; do
   done
 done
 skinny reproduce table3 --scale small --runs runs
-skinny reproduce table1 --scale small --runs runs
+skinny reproduce table1 --scale small --runs runs  # of this, the networks with flips
+skinny reproduce figure1 --data cifar10 --scale small --runs runs
 
 # Of each run, config.json, result.json and metrics.jsonl are kept here. This page is made of them:
 python results/write.py

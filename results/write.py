@@ -32,7 +32,7 @@ class Set(NamedTuple):
 
 SETS = {
     "mnist": Set((0, 1, 2, 3, 4), 0.5, ("table3", *ANALYSES)),
-    "cifar10": Set((0, 1, 2), 1.5, ("table1", *ANALYSES)),
+    "cifar10": Set((0, 1, 2), 1.5, ("table1", "figure1", *ANALYSES)),
 }
 
 
@@ -57,7 +57,8 @@ def studies(data: str) -> list[Study]:
     made = []
     for name in SETS[data].experiments:
         experiment = catalog.experiment(name, data, "small")
-        made += from_experiment(experiment, SETS[data].seeds, HERE / "runs")
+        panels = from_experiment(experiment, SETS[data].seeds, HERE / "runs")
+        made += [panel for panel in panels if any(arm.runs for arm in panel.arms[1:])]
     searched, _ = find_runs([HERE / "search"])
     return made + from_runs(run for run in searched if run.config.data == data)
 

@@ -142,6 +142,12 @@ def test_arms_of_one_name_are_told_apart_by_what_differs():
     assert labels == ["SDNN-2x, lr 0.05", "SDNN-2x, lr 0.1", "dense"]
 
 
+def test_what_most_arms_have_goes_without_saying():
+    others = [dataclasses.replace(SDNN, **change) for change in ({"restart_lr": True}, {"s1": 6})]
+    first, second, third = label_all([SDNN, *others])
+    assert (second, third) == (f"{first}, restart_lr", f"{first}, s1 6")
+
+
 @pytest.mark.parametrize(
     ("changes", "label"),
     [

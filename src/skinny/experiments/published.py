@@ -11,7 +11,9 @@ SOURCE = (
     "Jin, Yuan, Feng, Yan: Training Skinny Deep Neural Networks with Iterative Hard Thresholding "
     "Methods, 2016"
 )
-SWAPPED = "its headings for errors with and without augmentation are swapped; corrected here"
+SWAPPED = (
+    "The paper's headings for errors with and without augmentation are swapped; corrected here."
+)
 
 
 class Cited(NamedTuple):

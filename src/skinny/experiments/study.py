@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,19 +119,20 @@ def from_runs(runs: Iterable[Run]) -> list[Study]:
 
 
 def label_all(configs: Sequence[Config]) -> list[str]:
-    """Short names: the method and sparsity, and whatever else tells apart those that share them."""
+    """Short names: the method and sparsity, and whatever else tells apart those that share them.
+
+    What most of those that share a name have goes without saying.
+    """
     made = [_label(config) for config in configs]
     for label in set(made):
         alike = [i for i, name in enumerate(made) if name == label]
-        if len(alike) > 1:
-            different = [
-                field.name
-                for field in dataclasses.fields(Config)
-                if len({getattr(configs[i], field.name) for i in alike}) > 1
-            ]
+        for field in dataclasses.fields(Config):
+            values = Counter(getattr(configs[i], field.name) for i in alike)
+            usual, count = values.most_common(1)[0]
             for i in alike:
-                told = ", ".join(f"{name} {getattr(configs[i], name)}" for name in different)
-                made[i] = f"{label}, {told}"
+                value = getattr(configs[i], field.name)
+                if len(values) > 1 and (value != usual or 2 * count <= len(alike)):
+                    made[i] += f", {field.name}" if value is True else f", {field.name} {value}"
     return made
 
 
