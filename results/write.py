@@ -58,7 +58,7 @@ def studies(data: str) -> list[Study]:
     for name in SETS[data].experiments:
         experiment = catalog.experiment(name, data, "small")
         panels = from_experiment(experiment, SETS[data].seeds, HERE / "runs")
-        made += [panel for panel in panels if any(arm.runs for arm in panel.arms[1:])]
+        made += [panel for panel in panels if any(arm.runs for arm in panel.arms)]
     searched, _ = find_runs([HERE / "search"])
     return made + from_runs(run for run in searched if run.config.data == data)
 

@@ -110,7 +110,6 @@ std::shared_ptr<const Pool> pooling(bool max, const AxisArgs& rows, const AxisAr
 }
 
 using StageArgs = std::tuple<std::shared_ptr<ConvWeights>, Floats, float, float, ActivationArgs>;
-
 using PoolArgs = std::tuple<bool, AxisArgs, AxisArgs>;
 
 void add_chain(Engine& e, size_t phase, const Box& in, const Box& out, size_t height, size_t width,
