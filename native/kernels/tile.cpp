@@ -47,6 +47,66 @@ void sparse(const TileInput& in, const SparseTaps<Number>& taps, float* out, siz
   }
 }
 
+// For each of 256 masks, the numbers of its ones; the rest does not matter.
+struct Numbers {
+  uint8_t of[256][8];
+  constexpr Numbers() : of() {
+    for (int mask = 0; mask < 256; ++mask)
+      for (int bit = 0, next = 0; bit < 8; ++bit)
+        if (mask >> bit & 1) of[mask][next++] = static_cast<uint8_t>(bit);
+  }
+};
+constexpr Numbers ones;
+
+// Appends the numbers of the ones in a mask.
+inline uint8_t* expand_bytes(const uint8_t* mask, size_t bytes, uint8_t* next) {
+  uint64_t first = 0;  // in each of its bytes, the number of a byte's lowest bit: at most 248
+#pragma GCC unroll 8
+  for (size_t i = 0; i < bytes; ++i, first += 0x0808080808080808) {
+    uint64_t found;
+    memcpy(&found, ones.of[mask[i]], sizeof found);
+    found += first;
+    memcpy(next, &found, sizeof found);
+    next += __builtin_popcount(mask[i]);
+  }
+  return next;
+}
+
+#if defined(__AVX512F__)
+struct From0To63 {
+  alignas(64) uint8_t number[64];
+  constexpr From0To63() : number() {
+    for (int i = 0; i < 64; ++i) number[i] = static_cast<uint8_t>(i);
+  }
+};
+constexpr From0To63 from_0_to_63;
+
+// The same by eight bytes, which not every processor with AVX-512 can.
+__attribute__((target("avx512vbmi2"))) uint8_t* expand_words(const uint8_t* mask, size_t bytes,
+                                                             uint8_t* next) {
+  __m512i number = _mm512_load_si512(from_0_to_63.number);
+  for (size_t i = 0; i < bytes; i += 8, number = _mm512_add_epi8(number, _mm512_set1_epi8(64))) {
+    uint64_t bits;
+    memcpy(&bits, mask + i, sizeof bits);
+    if (bytes - i < 8) bits = _bzhi_u64(bits, static_cast<unsigned>(8 * (bytes - i)));
+    _mm512_storeu_si512(next, _mm512_maskz_compress_epi8(bits, number));
+    next += __builtin_popcountll(bits);
+  }
+  return next;
+}
+#endif
+
+size_t expand(const uint8_t* masks, size_t rows, size_t bytes, uint8_t* numbers) {
+  uint8_t* next = numbers;
+  auto one = expand_bytes;
+#if defined(__AVX512F__)
+  if (__builtin_cpu_supports("avx512vbmi2")) one = expand_words;
+#endif
+  for (size_t row = 0; row < rows; ++row) next = one(masks + row * bytes, bytes, next);
+  memset(next, 0, tap_slack);
+  return static_cast<size_t>(next - numbers);
+}
+
 #if defined(__AVX512F__)
 constexpr int M = 6;  // 6 x 4 sums in 32 registers
 #else
@@ -106,6 +166,6 @@ void dense(const TileInput& in, int rows, int vectors, const DenseTaps& taps, fl
 
 }  // namespace
 
-const TileKernels tile{V, M, TILES(uint8_t), TILES(uint16_t), dense};
+const TileKernels tile{V, M, expand, TILES(uint8_t), TILES(uint16_t), dense};
 
 }  // namespace skinny::SKINNY_SET

@@ -19,6 +19,20 @@ void add_numbers(std::vector<Index>& numbers, const std::vector<Run>& runs, cons
   numbers.resize(total + tap_slack);  // the kernels read ahead
 }
 
+constexpr size_t mask_bytes(size_t taps) { return (taps + 7) / 8; }
+
+void add_masks(std::vector<uint8_t>& masks, const std::vector<Run>& runs, const float* weights,
+               size_t taps, size_t block_taps) {
+  size_t bytes = mask_bytes(block_taps);
+  masks.assign(runs.size() * bytes + mask_slack, 0);
+  uint8_t* mask = masks.data();
+  for (const Run& run : runs) {
+    for (size_t t = 0; t < block_taps; ++t)
+      mask[t / 8] = static_cast<uint8_t>(mask[t / 8] | (weights[run.row * taps + t] != 0) << t % 8);
+    mask += bytes;
+  }
+}
+
 }  // namespace
 
 ConvWeights::ConvWeights(const float* weights, size_t outputs, const int32_t* offsets, size_t taps,
@@ -81,7 +95,10 @@ void ConvWeights::add_sparse(Block& block, const Part& part, const float* weight
   for (const Run& run : block.runs)
     for (size_t t = 0; t < block.taps; ++t)
       if (float weight = weights[run.row * taps + t]; weight != 0) block.values.push_back(weight);
-  if (offsets_.size() <= 256)
+  bool bytes = offsets_.size() <= 256;
+  if (bytes && block.runs.size() * mask_bytes(block.taps) < total)
+    add_masks(block.masks, block.runs, weights, taps, block.taps);
+  else if (bytes)
     add_numbers(block.small, block.runs, weights, taps, block.taps, total);
   else
     add_numbers(block.large, block.runs, weights, taps, block.taps, total);
@@ -111,6 +128,8 @@ void ConvWeights::run(size_t index, const float* in, ptrdiff_t row_stride, int r
     if (dense_) {
       kernels.dense(from, rows, vectors,
                     {block.values.data(), block.taps, part.end - part.begin}, out, stride, edge);
+    } else if (!block.masks.empty()) {
+      run_masks(block, from, kernels.small[rows][vectors], out, stride, edge);
     } else if (!block.small.empty()) {
       kernels.small[rows][vectors](
           from, {block.small.data(), block.values.data(), block.runs.data(), block.runs.size()},
@@ -123,11 +142,26 @@ void ConvWeights::run(size_t index, const float* in, ptrdiff_t row_stride, int r
   }
 }
 
+void ConvWeights::run_masks(const Block& block, const TileInput& from, SparseTile<uint8_t> kernel,
+                            float* out, size_t stride, const Edge& edge) const {
+  constexpr size_t room = 8192;  // taps of so many rows at a time: their numbers stay in the cache
+  uint8_t numbers[room + number_slack];
+  size_t bytes = mask_bytes(block.taps), at_once = room / (8 * bytes);
+  auto expand = SKINNY_CHOOSE(tile).expand;
+  const float* values = block.values.data();
+  for (size_t first = 0; first < block.runs.size(); first += at_once) {
+    size_t count = std::min(at_once, block.runs.size() - first);
+    size_t total = expand(block.masks.data() + first * bytes, count, bytes, numbers);
+    kernel(from, {numbers, values, block.runs.data() + first, count}, out, stride, edge);
+    values += total;
+  }
+}
+
 size_t ConvWeights::bytes() const {
   size_t total = offsets_.size() * sizeof(int32_t);
   for (const Part& part : parts_)
     for (const Block& block : part.blocks)
-      total += block.values.size() * sizeof(float) + block.small.size() +
+      total += block.values.size() * sizeof(float) + block.masks.size() + block.small.size() +
                block.large.size() * sizeof(uint16_t) + block.runs.size() * sizeof(Run);
   return total;
 }

@@ -16,7 +16,9 @@ namespace skinny {
 // the first-level cache; the sums of a tile travel through the scratch buffer between blocks.
 //
 // Sparse weights are the non-zeros and the number of each in its block, in one byte if a block has
-// no more than 256 taps, else in two. One table, for all blocks, has the offset of each number.
+// no more than 256 taps, else in two. Where a bitmask is smaller than such bytes it takes their
+// place, and they are made of it when needed, a few rows at a time. One table, for all blocks, has
+// the offset of each number.
 class ConvWeights {
  public:
   // weights: [outputs][taps], taps being (input channel of the group, kernel row, kernel column).
@@ -44,7 +46,8 @@ class ConvWeights {
     ptrdiff_t base = 0;  // floats from the input's first to this block's
     size_t taps = 0;
     std::vector<float> values;    // sparse; or dense: [rows / dense_rows][taps][dense_rows]
-    std::vector<uint8_t> small;   // sparse: the taps' numbers, in here or
+    std::vector<uint8_t> masks;   // sparse: for each run, which taps it has; or
+    std::vector<uint8_t> small;   // the taps' numbers, in here or
     std::vector<uint16_t> large;  // in here
     std::vector<Run> runs;        // sparse: rows with most taps last, so that the loop's length
                                   // seldom changes and is predicted
@@ -56,6 +59,8 @@ class ConvWeights {
   void add_dense(Block& block, const Part& part, const float* weights, size_t taps) const;
   void add_sparse(Block& block, const Part& part, const float* weights, size_t taps,
                   bool every_row) const;
+  void run_masks(const Block& block, const TileInput& from, SparseTile<uint8_t> kernel, float* out,
+                 size_t stride, const Edge& edge) const;
 
   size_t outputs_;
   bool dense_;

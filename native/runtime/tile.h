@@ -17,6 +17,8 @@ namespace skinny {
 
 constexpr int tile_vectors = 8;  // most vectors of one tile: enough to hide the latency of an FMA
 constexpr size_t tap_slack = 2;  // numbers of taps that are readable after the last
+constexpr size_t mask_slack = 7;     // bytes that are readable after the last mask
+constexpr size_t number_slack = 64;  // bytes that expand() may write after the last number
 
 // What a tile reads: tap t of row r begins at data + r * row_stride + offsets[t].
 struct TileInput {
@@ -61,6 +63,9 @@ using SparseTile = void (*)(const TileInput& in, const SparseTaps<Number>& taps,
 struct TileKernels {
   int lanes;       // floats in a vector
   int dense_rows;  // output channels the dense kernel computes at a time
+  // The numbers of the ones in each of `rows` masks of `bytes` bytes (at most 32), low bit first,
+  // one list after the other and tap_slack zeros. Returns how many there are, zeros not counted.
+  size_t (*expand)(const uint8_t* masks, size_t rows, size_t bytes, uint8_t* numbers);
   // [R][C]; null where R * C is too much
   SparseTile<uint8_t> small[tile_vectors + 1][tile_vectors + 1];
   SparseTile<uint16_t> large[tile_vectors + 1][tile_vectors + 1];

@@ -99,17 +99,33 @@ def test_linear_weights_take_no_more_than_bitmask_and_values(density):
     assert weights.bytes <= mask.nbytes + values.nbytes + row_starts
 
 
-@pytest.mark.parametrize("density", [0.02, 0.05, 0.1, 0.25, 0.6])
-def test_convolution_weights_take_five_bytes_each_or_less_than_a_bitmask(density):
-    outputs, channels, kernel = 192, 96, 25
+@pytest.mark.parametrize("density", [0.02, 0.05, 0.1, 0.13, 0.25, 0.5, 0.75])
+def test_convolution_weights_take_no_more_than_bitmask_and_values(density):
+    outputs, channels, kernel, block, parts = 192, 96, 25, 10, 2
     rng = np.random.default_rng(0)
     kept = rng.random((outputs, channels * kernel)) < density
     offsets = np.arange(channels * kernel, dtype=np.int32)
     weights = native.extension().ConvWeights(
-        kept.astype(np.float32), offsets, 1, 0, 10 * kernel, 2, False
+        kept.astype(np.float32), offsets, 1, 0, block * kernel, parts, False
     )
-    bitmask = kept.size / 8 + 4 * kept.sum()
-    assert weights.bytes <= (bitmask if density <= 0.1 else 5.1 * kept.sum())
+    blocks = -(-channels // block)
+    mask = outputs * blocks * -(-block * kernel // 8)  # a row of a block begins a byte
+    row_starts = 4 * outputs * blocks
+    table, slack = 4 * block * kernel, 7 * blocks * parts
+    assert weights.bytes <= mask + 4 * kept.sum() + row_starts + table + slack
+
+
+@pytest.mark.parametrize("channels", [1, 3, 7, 28])
+def test_masks_of_any_length_are_walked_to_their_end(folder, channels):
+    builder = Builder(channels, 9, 11)
+    builder.conv(channels, 150, (3, 3), sparsity=0.5)  # more rows than are expanded at a time
+    weight = builder.tensors["t0.weight"]
+    weight[0] = 0
+    weight[1] = 1
+    weight[2] = 0
+    weight[2, -1, -1, -1] = 2
+    for images in (1, 21):
+        check(builder, folder, images)
 
 
 def test_the_blocks_of_a_convolution_must_be_alike():
