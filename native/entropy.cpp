@@ -4,12 +4,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
-#include <memory>
-#include <stdexcept>
 #include <vector>
 
 #include "bind.h"
+#include "lanes.h"
 
 namespace nb = nanobind;
 
@@ -130,96 +128,59 @@ nb::bytes encode(Array<const uint8_t> mask, Array<const uint32_t> frequencies,
   return nb::bytes(all.data(), all.size());
 }
 
-// The decoder's tables, one class after another.
+// The decoder's tables.
 struct Decoder {
-  size_t classes;
-  std::vector<uint8_t> ones_at;  // [class][slot]: the k whose range holds the slot
-  std::vector<Table> model;
-  std::array<uint64_t, counts> magic{};  // x / C(8, k) = high(2 x * magic) >> shift
-  std::array<uint32_t, counts> shift{};
+  struct Range {
+    uint32_t frequency, first;
+  };
+  struct Ones {
+    uint64_t magic;  // x / C(8, k) = high(2 x * magic) >> shift
+    uint32_t shift, patterns, first;
+  };
+  using Context = Recent;
+  static constexpr uint64_t low = entropy::low;
+  std::array<uint8_t, Recent::levels> class_at{};
+  std::vector<uint8_t> ones_at;               // [class][slot]: the k whose range holds the slot
+  std::vector<std::array<Range, 16>> ranges;  // [class][k]
+  std::array<Ones, counts> ones{};
 
-  explicit Decoder(std::vector<Table> from) : classes(from.size()), model(std::move(from)) {
-    ones_at.resize(classes * slots);
-    for (size_t c = 0; c < classes; ++c)
-      for (size_t k = 0; k < counts; ++k)
+  explicit Decoder(const std::vector<Table>& model)
+      : ones_at(model.size() * slots), ranges(model.size()) {
+    for (uint32_t level = 0; level < Recent::levels; ++level)
+      class_at[level] = static_cast<uint8_t>(Recent::of(level, model.size()));
+    for (size_t c = 0; c < model.size(); ++c)
+      for (size_t k = 0; k < counts; ++k) {
+        ranges[c][k] = {model[c].frequency[k], model[c].first[k]};
         std::fill_n(ones_at.begin() + static_cast<ptrdiff_t>(c * slots + model[c].first[k]),
                     model[c].frequency[k], static_cast<uint8_t>(k));
+      }
     for (size_t k = 0; k < counts; ++k) {
-      while ((uint64_t(1) << shift[k]) < patterns[k]) ++shift[k];
-      unsigned __int128 power = static_cast<unsigned __int128>(1) << (63 + shift[k]);
-      magic[k] = static_cast<uint64_t>((power + patterns[k] - 1) / patterns[k]);
+      uint32_t shift = 0;
+      while ((uint64_t(1) << shift) < patterns[k]) ++shift;
+      unsigned __int128 power = static_cast<unsigned __int128>(1) << (63 + shift);
+      ones[k] = {static_cast<uint64_t>((power + patterns[k] - 1) / patterns[k]), shift,
+                 static_cast<uint32_t>(patterns[k]), ranks.first[k]};
     }
   }
-};
 
-struct Lane {
-  uint64_t state;
-  const uint32_t* word;
-  const uint32_t* words_end;
-  uint8_t* out;
-  uint8_t* end;
-  Recent recent;
-  bool short_of_words = false;
-
-  inline void step(const Decoder& decoder) {
-    size_t c = recent.of(decoder.classes);
-    uint32_t slot = static_cast<uint32_t>(state) & (slots - 1);
-    size_t k = decoder.ones_at[c * slots + slot];
-    const Table& table = decoder.model[c];
-    uint64_t x = table.frequency[k] * (state >> slot_bits) + slot - table.first[k];
-    unsigned __int128 product = static_cast<unsigned __int128>(x << 1) * decoder.magic[k];
-    uint64_t quotient = static_cast<uint64_t>(product >> 64) >> decoder.shift[k];
-    *out++ = ranks.byte[ranks.first[k] + (x - quotient * patterns[k])];
-    if (quotient < low) {
-      uint32_t next = 0;
-      if (word < words_end)
-        std::memcpy(&next, word++, sizeof next);
-      else
-        short_of_words = true;
-      quotient = quotient << 32 | next;
-    }
-    state = quotient;
+  uint8_t pop(uint64_t& state, Recent& recent) const {
+    size_t c = class_at[recent.level()];
+    uint64_t slot = state & (slots - 1);
+    size_t k = ones_at[c * slots + slot];
+    Range range = ranges[c][k];
+    const Ones& own = ones[k];
+    uint64_t x = range.frequency * (state >> slot_bits) + slot - range.first;
+    unsigned __int128 product = static_cast<unsigned __int128>(x << 1) * own.magic;
+    state = static_cast<uint64_t>(product >> 64) >> own.shift;
     recent.saw(static_cast<uint32_t>(k));
+    return ranks.byte[own.first + (x - state * own.patterns)];
   }
-  bool clean() const { return !short_of_words && word == words_end && state == low; }
 };
 
-// Decodes all blocks into mask; false if a block's words run out, are left over, or do not lead
-// back to the state encoding began with.
 bool decode(Array<const uint32_t> words, Array<const uint64_t> states,
             Array<const uint16_t> word_counts, Array<const uint32_t> frequencies,
             Array<uint8_t> mask, size_t threads) {
-  size_t blocks = block_count(mask.size());
-  require(states.size() == blocks && word_counts.size() == blocks, "one state and count per block");
-  std::vector<size_t> first(blocks + 1, 0);
-  for (size_t i = 0; i < blocks; ++i) {
-    first[i + 1] = first[i] + word_counts.data()[i];
-    require(states.data()[i] >= low && states.data()[i] < low << 32, "a state is out of range");
-  }
-  require(first.back() == words.size(), "the counts must add up to the words");
-  Decoder decoder(tables(frequencies));
-  nb::gil_scoped_release release;
-  constexpr size_t together = 4;  // lanes hide each other's latency
-  std::atomic<bool> clean{true};
-  for_blocks(blocks, together, threads, [&](size_t begin, size_t end) {
-    std::array<Lane, together> lanes;
-    size_t used = end - begin, common = block_size;
-    for (size_t i = 0; i < used; ++i) {
-      size_t b = begin + i, bytes = std::min(block_size, mask.size() - b * block_size);
-      uint8_t* out = mask.data() + b * block_size;
-      lanes[i] = {states.data()[b], words.data() + first[b], words.data() + first[b + 1],
-                  out,              out + bytes,             {}};
-      common = std::min(common, bytes);
-    }
-    if (used == together)
-      for (size_t i = 0; i < common; ++i)
-        for (Lane& lane : lanes) lane.step(decoder);
-    for (size_t i = 0; i < used; ++i) {
-      while (lanes[i].out < lanes[i].end) lanes[i].step(decoder);
-      if (!lanes[i].clean()) clean = false;
-    }
-  });
-  return clean;
+  return decode_blocks(Decoder(tables(frequencies)), words, states, word_counts, mask, threads);
 }
 
 }  // namespace

@@ -22,12 +22,14 @@ constexpr std::array<uint64_t, counts> patterns{1, 8, 28, 56, 70, 56, 28, 8, 1};
 
 // The class of the next byte, from a decaying count of ones.
 struct Recent {
+  static constexpr uint32_t levels = 129;  // byte after byte of eight ones leads to ones = 1024
   uint32_t ones = 0;
-  size_t of(size_t classes) const {
-    uint32_t level = ones >> 3;
+  uint32_t level() const { return ones >> 3; }
+  static size_t of(uint32_t level, size_t classes) {
     size_t own = level ? 32u - static_cast<unsigned>(__builtin_clz(level)) : 0;
     return own < classes ? own : classes - 1;
   }
+  size_t of(size_t classes) const { return of(level(), classes); }
   void saw(uint32_t k) { ones += 16 * k - (ones >> 3); }
 };
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bind.h"
-#include "blocks.h"
+#include "lanes.h"
 
 namespace nb = nanobind;
 
@@ -65,74 +65,36 @@ nb::bytes encode(Array<const uint8_t> bytes, Array<const uint32_t> frequencies,
   return nb::bytes(all.data(), all.size());
 }
 
-struct Slot {
-  uint16_t frequency, offset;  // offset: of the slot within the symbol's range
-  uint8_t symbol;
-};
+// Small tables, which stay in the first-level cache.
+struct Decoder {
+  struct Context {};
+  struct Range {
+    uint16_t frequency, first;
+  };
+  static constexpr uint64_t low = symbols::low;
+  std::array<uint8_t, slots> symbol_at;  // the symbol whose range holds the slot
+  std::array<Range, 256> range;
 
-struct Lane {
-  uint64_t state;
-  const uint32_t* word;
-  const uint32_t* words_end;
-  uint8_t* out;
-  uint8_t* end;
-  bool short_of_words = false;
-
-  inline void step(const Slot* table) {
-    const Slot& slot = table[state & (slots - 1)];
-    *out++ = slot.symbol;
-    uint64_t x = slot.frequency * (state >> slot_bits) + slot.offset;
-    if (x < low) {
-      if (word < words_end)
-        x = x << 32 | *word++;
-      else
-        x = low, short_of_words = true;
+  explicit Decoder(const Table& table) {
+    for (size_t s = 0; s < 256; ++s) {
+      range[s] = {static_cast<uint16_t>(table.frequency[s]), static_cast<uint16_t>(table.first[s])};
+      std::fill_n(symbol_at.begin() + table.first[s], table.frequency[s], static_cast<uint8_t>(s));
     }
-    state = x;
   }
-  bool clean() const { return !short_of_words && word == words_end && state == low; }
+
+  uint8_t pop(uint64_t& state, Context&) const {
+    uint64_t slot = state & (slots - 1);
+    uint8_t symbol = symbol_at[slot];
+    Range own = range[symbol];
+    state = own.frequency * (state >> slot_bits) + slot - own.first;
+    return symbol;
+  }
 };
 
-// Decodes all blocks; false if a block's words run out, are left over, or lead astray.
 bool decode(Array<const uint32_t> words, Array<const uint64_t> states,
             Array<const uint16_t> word_counts, Array<const uint32_t> frequencies,
             Array<uint8_t> bytes, size_t threads) {
-  size_t blocks = block_count(bytes.size());
-  require(states.size() == blocks && word_counts.size() == blocks, "one state and count per block");
-  std::vector<size_t> first(blocks + 1, 0);
-  for (size_t i = 0; i < blocks; ++i) {
-    first[i + 1] = first[i] + word_counts.data()[i];
-    require(states.data()[i] >= low && states.data()[i] < low << 32, "a state is out of range");
-  }
-  require(first.back() == words.size(), "the counts must add up to the words");
-  Table table(frequencies);
-  std::vector<Slot> by_slot(slots);
-  for (size_t s = 0; s < 256; ++s)
-    for (uint32_t i = 0; i < table.frequency[s]; ++i)
-      by_slot[table.first[s] + i] = {static_cast<uint16_t>(table.frequency[s]),
-                                     static_cast<uint16_t>(i), static_cast<uint8_t>(s)};
-  nb::gil_scoped_release release;
-  constexpr size_t together = 4;  // lanes hide each other's latency
-  std::atomic<bool> clean{true};
-  for_blocks(blocks, together, threads, [&](size_t begin, size_t end) {
-    std::array<Lane, together> lanes;
-    size_t used = end - begin, common = block_size;
-    for (size_t i = 0; i < used; ++i) {
-      size_t b = begin + i, count = std::min(block_size, bytes.size() - b * block_size);
-      uint8_t* out = bytes.data() + b * block_size;
-      lanes[i] = {states.data()[b], words.data() + first[b], words.data() + first[b + 1], out,
-                  out + count};
-      common = std::min(common, count);
-    }
-    if (used == together)
-      for (size_t i = 0; i < common; ++i)
-        for (Lane& lane : lanes) lane.step(by_slot.data());
-    for (size_t i = 0; i < used; ++i) {
-      while (lanes[i].out < lanes[i].end) lanes[i].step(by_slot.data());
-      if (!lanes[i].clean()) clean = false;
-    }
-  });
-  return clean;
+  return decode_blocks(Decoder(Table(frequencies)), words, states, word_counts, bytes, threads);
 }
 
 // A value rotated left by one bit: its top byte is the symbol, the bytes below are the rest.
