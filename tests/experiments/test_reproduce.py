@@ -12,7 +12,7 @@ from skinny.cli.main import main
 from skinny.experiments import catalog
 from skinny.experiments.greedy import held_out
 from skinny.experiments.job import Searching
-from skinny.experiments.reproduce import first_configs, reproduce, searched_configs
+from skinny.experiments.reproduce import first_configs, later_configs, reproduce
 from skinny.experiments.study import from_experiment
 from skinny.experiments.sweep import Serial
 
@@ -30,7 +30,7 @@ def runs(tmp_path_factory):
     with filelock.FileLock(folder / ".tests.lock"):
         outcomes = reproduce(EXPERIMENTS, folder, executor=Serial())
     assert [outcome for outcome in outcomes if outcome.status == "failed"] == []
-    assert len(outcomes) == len(first_configs(EXPERIMENTS)) + len(searched_configs(EXPERIMENTS))
+    assert len(outcomes) == len(first_configs(EXPERIMENTS)) + len(later_configs(EXPERIMENTS))
     return folder
 
 
@@ -56,7 +56,7 @@ def test_running_it_again_trains_nothing(runs):
 
 def test_a_search_is_announced(runs, tmp_path):
     made = [(catalog.experiment("baselines", "cifar10", "smoke"), (0,))]
-    (config,) = searched_configs(made)
+    (config,) = later_configs(made)
     copy = shutil.copytree(runs, tmp_path / "runs")
     (copy / held_out(config).run_name / f"greedy-{config.sparsity:g}.json").unlink()
     told = []
@@ -123,7 +123,7 @@ def test_the_document_says_what_the_plan_says(capsys, scale):
 def test_a_failed_search_is_reported_and_the_rest_goes_on(runs, tmp_path):
     """What an earlier search found is damaged."""
     made = [(catalog.experiment("baselines", "cifar10", "smoke"), (0,))]
-    (config,) = searched_configs(made)
+    (config,) = later_configs(made)
     copy = shutil.copytree(runs, tmp_path / "runs")
     start = copy / held_out(config).run_name
     (start / f"greedy-{config.sparsity:g}.json").write_text("[1]")

@@ -73,6 +73,16 @@ def test_arms_are_set_against_each_other_by_seed():
     assert same.p > 0.5
 
 
+def test_a_study_may_name_the_arm_that_all_are_compared_with():
+    other = dataclasses.replace(SDNN, lr=2 * SDNN.lr)
+    arms = (arm("dense", DENSE, BASE), arm("SDNN-2x", other, shifted(1.0)))
+    assert reference(arms[1], Study("t", "", arms)) is None  # other settings
+    named = Study("t", "", arms, against="dense")
+    assert reference(arms[1], named) is arms[0]
+    assert reference(arms[0], named) is None
+    assert compare(named, 1.0)[1].verdict == "better"
+
+
 def test_noise_is_undecided_or_no_worse():
     noise = (1.4, -1.3, 0.9, -0.2, -0.5)
     arms = (arm("dense", DENSE, BASE), arm("SDNN-2x", SDNN, shifted(0.0, noise)))
@@ -164,15 +174,16 @@ def test_labels_say_what_is_special(changes, label):
 
 def test_the_reference_is_dense_training_of_the_same_network_and_settings():
     wide = dataclasses.replace(DENSE, width=2.0)
-    arms = [
+    arms = (
         arm("dense", DENSE, BASE),
         arm("wide", wide, BASE),
         arm("SDNN-2x", SDNN, BASE),
         arm("SDNN-10x", dataclasses.replace(SDNN, sparsity=0.9), BASE),
         arm("SDNN_2-2x", dataclasses.replace(SDNN, width=2.0), BASE),
         arm("other rate", dataclasses.replace(SDNN, lr=1.0), BASE),
-    ]
-    found = {a.label: reference(a, arms) for a in arms}
+    )
+    study = Study("t", "", arms)
+    found = {a.label: reference(a, study) for a in arms}
     assert {label: r and r.label for label, r in found.items()} == {
         "dense": None,
         "wide": "dense",

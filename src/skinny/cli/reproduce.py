@@ -12,7 +12,7 @@ from skinny.experiments import catalog
 from skinny.experiments.command import train_command
 from skinny.experiments.experiment import Experiment
 from skinny.experiments.report import write_report
-from skinny.experiments.reproduce import first_configs, reproduce, searched_configs
+from skinny.experiments.reproduce import first_configs, later_configs, reproduce
 from skinny.experiments.settings import Scale, default_seeds
 from skinny.experiments.study import from_experiment
 
@@ -75,7 +75,7 @@ def run(name: str, arguments: Reproduce) -> int:
             _print_plan(experiment, seeds)
         return 0
     workers = arguments.workers
-    total = len(first_configs(experiments)) + len(searched_configs(experiments))
+    total = len(first_configs(experiments)) + len(later_configs(experiments))
     with grid_progress.choose(total, quiet=workers.quiet) as tell:
         outcomes = reproduce(
             experiments,
@@ -98,7 +98,7 @@ def run(name: str, arguments: Reproduce) -> int:
 
 
 def _print_plan(experiment: Experiment, seeds: tuple[int, ...]) -> None:
-    configs = first_configs([(experiment, seeds)]) + searched_configs([(experiment, seeds)])
+    configs = first_configs([(experiment, seeds)]) + later_configs([(experiment, seeds)])
     epochs = sum(config.epochs for config in configs)
     print(f"# {experiment.title}: {len(configs)} runs, {epochs:,} epochs")
     for panel in experiment.panels:
@@ -106,5 +106,7 @@ def _print_plan(experiment: Experiment, seeds: tuple[int, ...]) -> None:
         for arm in panel.arms:
             if arm.greedy:
                 print(f"# {arm.label}: its layers are searched first, by this command alone")
+            elif arm.candidates:
+                print(f"# {arm.label}: the best of {len(arm.candidates)} settings, tried first")
             else:
                 print(f"{train_command(arm.seeded(seeds[0]))}  # {arm.label}")

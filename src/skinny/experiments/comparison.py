@@ -50,7 +50,7 @@ def compare(study: Study, margin: float) -> list[Row]:
         values = arm.values(study.measure)
         error = summarise([100 - value for value in values.values()]) if values else None
         row = Row(arm, error)
-        against = reference(arm, study.arms)
+        against = reference(arm, study)
         if against is not None and values:
             others = against.values(study.measure)
             difference = paired(values, others)

@@ -15,11 +15,13 @@ class Arm:
     """One thing to train, for every seed.
 
     greedy: the sparsity of each layer is searched first, on held-out images (`greedy.py`).
+    candidates: settings, the best of which on held-out images is trained (`tuning.py`).
     """
 
     label: str
     config: Config
     greedy: bool = False
+    candidates: tuple[Config, ...] = ()
 
     def seeded(self, seed: int) -> Config:
         return canonical(replace(self.config, seed=seed))
@@ -29,7 +31,8 @@ class Arm:
 class Panel:
     """Arms under one budget, and what was published about the like.
 
-    Every arm is compared with dense training; `contrasts` are pairs of labels to compare as well.
+    Every arm is compared with dense training, in the same settings or as `against` names it;
+    `contrasts` are pairs of labels to compare as well.
     """
 
     title: str
@@ -37,6 +40,7 @@ class Panel:
     cited: tuple[Cited, ...] = ()
     note: str = ""
     contrasts: tuple[tuple[str, str], ...] = ()
+    against: str | None = None
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from skinny.errors import SkinnyError
-from skinny.experiments import greedy
+from skinny.experiments import greedy, tuning
 from skinny.experiments.experiment import Arm, Experiment
+from skinny.experiments.grid import canonical
 from skinny.experiments.job import Executor, Outcome, Tell
 from skinny.experiments.sweep import sweep
 from skinny.training import Config
@@ -16,18 +17,20 @@ Wanted = Sequence[tuple[Experiment, Sequence[int]]]  # experiments, each with it
 
 
 def first_configs(wanted: Wanted) -> list[Config]:
-    """What can be trained at once: every arm, and for a search the dense run it starts from."""
-    return list(
-        dict.fromkeys(
-            greedy.held_out(arm.seeded(seed)) if arm.greedy else arm.seeded(seed)
-            for arm, seed in _arms(wanted)
-        )
-    )
+    """What can be trained at once: every arm, for a search the dense run it starts from, and for
+    an arm that is tuned its trials."""
+    made: dict[Config, None] = {}
+    for arm, seed in _arms(wanted):
+        if arm.candidates:
+            made.update(dict.fromkeys(tuning.trials(arm)))
+        else:
+            made[greedy.held_out(arm.seeded(seed)) if arm.greedy else arm.seeded(seed)] = None
+    return list(made)
 
 
-def searched_configs(wanted: Wanted) -> list[Config]:
-    """What waits for a search, before its layers are known."""
-    return list(dict.fromkeys(arm.seeded(seed) for arm, seed in _arms(wanted) if arm.greedy))
+def later_configs(wanted: Wanted) -> list[Config]:
+    """What waits for a search or for trials, as it is before their outcome is known."""
+    return [arm.seeded(seed) for arm, seed in _arms(wanted) if arm.greedy or arm.candidates]
 
 
 def reproduce(
@@ -53,9 +56,11 @@ def reproduce(
         )
 
     outcomes = train(first_configs(wanted), {})
+    tuned = [final_config(arm, seed, runs) for arm, seed in _arms(wanted) if arm.candidates]
+    outcomes += train([config for config in tuned if config is not None], {})
     searched: list[Config] = []
     starts: dict[Config, Path] = {}
-    for config in searched_configs(wanted):
+    for config in [arm.seeded(seed) for arm, seed in _arms(wanted) if arm.greedy]:
         start = runs / greedy.held_out(config).run_name
         found = None
         with contextlib.suppress(SkinnyError):  # which the job meets again, and reports
@@ -67,7 +72,10 @@ def reproduce(
 
 
 def final_config(arm: Arm, seed: int, runs: Path) -> Config | None:
-    """The config of an arm's run; None while the search it depends on has not been made."""
+    """The config of an arm's run; None while the search or the trials it depends on are missing."""
+    if arm.candidates:
+        chosen = tuning.best(arm, runs)
+        return None if chosen is None else canonical(replace(chosen, seed=seed))
     config = arm.seeded(seed)
     if not arm.greedy:
         return config

@@ -10,7 +10,7 @@ from typing import Any
 
 from skinny.experiments import grid
 from skinny.experiments.arms import times
-from skinny.experiments.experiment import Experiment, Measure
+from skinny.experiments.experiment import Arm, Experiment, Measure
 from skinny.experiments.published import Cited
 from skinny.experiments.reproduce import final_config
 from skinny.experiments.runs import Run, read_run
@@ -56,6 +56,7 @@ class Study:
     cited: tuple[Cited, ...] = ()
     note: str = ""
     contrasts: tuple[tuple[str, str], ...] = ()  # labels of arms to compare with each other
+    against: str | None = None  # the arm all are compared with, else each with its dense one
 
     @property
     def judged_by(self) -> str:
@@ -68,12 +69,14 @@ def from_experiment(experiment: Experiment, seeds: Sequence[int], runs: Path) ->
     studies = []
     for panel in experiment.panels:
         published = {row.model: row.error for row in panel.cited}
-        arms = []
+        arms, chosen = [], []
         for arm in panel.arms:
             wanted = [final_config(arm, seed, runs) for seed in seeds]
             paths = [runs / config.run_name for config in wanted if config is not None]
             found = [read_run(path) for path in paths if (path / "config.json").exists()]
             finished = tuple(run for run in found if run is not None)
+            if arm.candidates and finished:
+                chosen.append(_chosen(arm, finished[0].config))
             arms.append(
                 Result(
                     arm.label,
@@ -90,8 +93,9 @@ def from_experiment(experiment: Experiment, seeds: Sequence[int], runs: Path) ->
                 tuple(arms),
                 experiment.measure,
                 panel.cited,
-                panel.note,
+                f"{panel.note} {'; '.join(chosen)}." if chosen else panel.note,
                 panel.contrasts,
+                panel.against,
             )
         )
     return studies
@@ -136,11 +140,15 @@ def label_all(configs: Sequence[Config]) -> list[str]:
     return made
 
 
-def reference(arm: Result, arms: Sequence[Result]) -> Result | None:
-    """The dense arm to compare with: the same network and settings, trained as long.
+def reference(arm: Result, study: Study) -> Result | None:
+    """The dense arm to compare with: the same network and settings, trained as long, or the one
+    that the study names.
 
     A dense network of another width is compared with the one most other arms refer to.
     """
+    arms = study.arms
+    if study.against is not None:
+        return next((a for a in arms if a.label == study.against and a is not arm), None)
     same = {_without_method(other.config): other for other in arms if _is_dense(other)}
     if not _is_dense(arm):
         return same.get(_without_method(arm.config))
@@ -155,6 +163,16 @@ def reference(arm: Result, arms: Sequence[Result]) -> Result | None:
     )
     comparable = _without_method(widths[0]) == _without_method(widths[1])
     return main if comparable and main is not arm else None
+
+
+def _chosen(arm: Arm, config: Config) -> str:
+    """What was chosen for an arm, in words: the fields in which its candidates differ."""
+    varied = [
+        field.name
+        for field in dataclasses.fields(Config)
+        if len({getattr(candidate, field.name) for candidate in arm.candidates}) > 1
+    ]
+    return f"{arm.label}: {', '.join(f'{name} {getattr(config, name):g}' for name in varied)}"
 
 
 def _is_dense(arm: Result) -> bool:

@@ -38,7 +38,7 @@ def gallery(study: Study) -> list[Picture]:
     """
     pruned = [arm for arm in study.arms if arm.runs and arm.config.method == "sdnn"]
     for arm in sorted(pruned, key=lambda arm: -arm.config.sparsity):
-        dense = reference(arm, study.arms)
+        dense = reference(arm, study)
         seeds = {run.seed: run for run in arm.runs}
         for run in dense.runs if dense else ():
             if run.seed in seeds:
