@@ -52,6 +52,11 @@ class PackedFile:
         """Let go of the file; it is unmapped when the last array that views it is gone."""
         self._map = mmap.mmap(-1, 1)
 
+    def prefetch(self) -> None:
+        """Let the system begin to read the whole file, so that nobody waits for a disk."""
+        if hasattr(mmap, "MADV_WILLNEED"):
+            self._map.madvise(mmap.MADV_WILLNEED)
+
     def release(self) -> None:
         """Give back the memory of what was read so far; what is touched again is read again."""
         if hasattr(mmap, "MADV_DONTNEED"):
