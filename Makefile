@@ -4,7 +4,7 @@
 # make native build the C++ extension in place (src/skinny), for work on native/
 # make bench  the benchmarks, with the engines they compare us to (slow; want a quiet machine)
 # make bench-avx2  the benchmark of inference as on a processor without AVX-512 (Linux, Intel)
-# make sanitize  the kernels' tests under AddressSanitizer and UBSan, with every instruction set
+# make sanitize  tests of kernels and coders under AddressSanitizer and UBSan
 
 PYTHON ?= python3
 VENV := .venv
@@ -50,6 +50,7 @@ SANITIZE := build/sanitize
 SANITIZED = PYTHONPATH=$(SANITIZE)/tree ASAN_OPTIONS=detect_leaks=0 \
     LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
     $(SANITIZE)/venv/bin/python
+CODERS := $(patsubst %,tests/packing/test_%.py,bitmask entropy symbols)
 sanitize:
 	$(PYTHON) -m venv $(SANITIZE)/venv
 	$(SANITIZE)/venv/bin/python -m pip install --quiet --constraint constraints.txt \
@@ -63,7 +64,9 @@ sanitize:
 	best=$$($(SANITIZED) -c 'from skinny import native; print(native.extension().isa())') && \
 	for isa in baseline avx2 avx512; do \
 	    echo "== $$isa" && SKINNY_ISA=$$isa $(SANITIZED) -m pytest -q -p no:cacheprovider \
-	        --confcutdir=tests/runtime tests/runtime/test_kernels.py || exit 1; \
+	        --confcutdir=tests/runtime tests/runtime/test_kernels.py && \
+	    SKINNY_ISA=$$isa $(SANITIZED) -m pytest -q -p no:cacheprovider \
+	        --confcutdir=tests/packing $(CODERS) || exit 1; \
 	    test $$isa != $$best || break; \
 	done
 

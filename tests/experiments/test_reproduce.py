@@ -132,6 +132,24 @@ def test_a_failed_search_is_reported_and_the_rest_goes_on(runs, tmp_path):
     assert "search failed" in outcomes[-1].error
 
 
+def test_the_report_says_which_settings_were_chosen(runs):
+    (study,) = from_experiment(catalog.experiment("tuned", "cifar10", "smoke"), (0,), runs)
+    assert re.search(r"Chosen were: dense: lr [\d.]+; SDNN-10x: lr [\d.]+; .*\.$", study.note)
+    assert study.against == "dense"
+
+
+def test_without_all_trials_nothing_is_chosen_and_the_rest_goes_on(runs, tmp_path):
+    made = [(catalog.experiment("tuned", "cifar10", "smoke"), (0,))]
+    copy = shutil.copytree(runs, tmp_path / "runs")
+    trial = first_configs(made)[0]
+    (copy / trial.run_name / "result.json").write_text("{")
+    outcomes = reproduce(made, copy, executor=Serial())
+    statuses = [outcome.status for outcome in outcomes]
+    assert statuses.count("failed") == 2  # the trial, and what waits for it
+    assert statuses.count("there already") == len(outcomes) - 2
+    assert "could not be chosen" in next(o.error for o in reversed(outcomes) if o.error)
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [(["table9"], "there is no experiment 'table9'"), (["figure1", "--data", "x"], "no setting")],

@@ -112,10 +112,21 @@ def test_the_command_trains_a_grid_and_says_what_it_did(tmp_path, capsys):
 
 
 def test_the_command_fails_when_a_run_does_and_names_it(tmp_path, capsys):
-    argv = [*TINY, "--runs", str(tmp_path), "--set", "lr=0.1,1e30", "--set", "batch_norm=false"]
-    assert main([*argv, "--set", "schedule=constant"]) == 1
+    argv = [*TINY, "--runs", str(tmp_path), "--set", f"data=digits,npz:{tmp_path}/nothing.npz"]
+    assert main(argv) == 1
     error = capsys.readouterr().err
+    assert "nothing.npz" in error
     assert "1 of 2 runs failed" in error
+
+
+def test_that_a_run_diverged_is_a_result_and_kept(tmp_path, capsys):
+    argv = [*TINY, "--runs", str(tmp_path), "--set", "lr=0.1,1e30", "--set", "batch_norm=false"]
+    for first in (True, False):
+        assert main([*argv, "--set", "schedule=constant"]) == 0
+        out, error = capsys.readouterr()
+        assert ("trained, accuracy" if first else "there already") in out
+        assert "diverged: the loss became" in out
+        assert "1 of 2 runs diverged" in error
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,22 @@ def test_a_stream_that_ends_early_is_refused(engine, stream):
             entropy.decode(code[:length], 140_000, ones)
 
 
+def test_words_of_one_block_do_not_serve_another(rng):
+    """Blocks are decoded side by side."""
+    count = 8 * 6 * entropy.BLOCK + 5
+    mask, ones = random_mask(rng, count, 0.25)
+    stream = entropy.encode(mask, count, ones)
+    np.testing.assert_array_equal(entropy.decode(stream, count, ones), mask)
+    assert stream[0] == 0  # no tables: the counts of words come next
+    for giver, taker in ((1, 2), (3, 0), (2, 4)):
+        moved = stream.copy()
+        counts = moved[1 : 1 + 2 * 7].view("<u2")
+        counts[giver] -= 1
+        counts[taker] += 1
+        with pytest.raises(StreamError, match="does not end where"):
+            entropy.decode(moved, count, ones)
+
+
 def test_a_stream_that_goes_on_is_refused(engine, stream):
     code, ones = stream
     for more in ([0], [0] * 4, [1, 2, 3, 4]):

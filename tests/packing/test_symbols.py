@@ -105,6 +105,25 @@ def test_a_changed_word_is_noticed(engine, stream):
         symbols.decode(change(stream, -1, stream[-1] ^ 64), 20_000)
 
 
+def test_damage_in_one_of_several_blocks_is_noticed(rng):
+    """Blocks are decoded side by side: the words of one must not serve another."""
+    count = 6 * entropy.BLOCK + 5
+    own = rng.binomial(20, 0.3, count).astype(np.uint8)
+    stream = symbols.encode(own)
+    np.testing.assert_array_equal(symbols.decode(stream, count), own)
+    counts_at = 1 + 3 * (int(stream[0]) + 1)
+    for at in (stream.size // 3, stream.size // 2):
+        with pytest.raises(StreamError, match="does not end where"):
+            symbols.decode(change(stream, at, stream[at] ^ 1), count)
+    for giver, taker in ((1, 2), (3, 0), (2, 4)):
+        moved = stream.copy()
+        counts = moved[counts_at : counts_at + 2 * 7].view("<u2")
+        counts[giver] -= 1
+        counts[taker] += 1
+        with pytest.raises(StreamError, match="does not end where"):
+            symbols.decode(moved, count)
+
+
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [

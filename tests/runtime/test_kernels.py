@@ -115,10 +115,14 @@ def test_convolution_weights_take_no_more_than_bitmask_and_values(density):
     assert weights.bytes <= mask + 4 * kept.sum() + row_starts + table + slack
 
 
-@pytest.mark.parametrize("channels", [1, 3, 7, 28])
-def test_masks_of_any_length_are_walked_to_their_end(folder, channels):
+@pytest.mark.parametrize(
+    ("channels", "outputs", "kernel"),
+    [(1, 1100, 3), (3, 600, 3), (7, 300, 3), (28, 90, 3), (256, 90, 1)],
+)
+def test_masks_of_any_length_are_walked_to_their_end(folder, channels, outputs, kernel):
+    """More rows than are expanded at a time, of up to 256 taps."""
     builder = Builder(channels, 9, 11)
-    builder.conv(channels, 150, (3, 3), sparsity=0.5)  # more rows than are expanded at a time
+    builder.conv(channels, outputs, (kernel, kernel), sparsity=0.5)
     weight = builder.tensors["t0.weight"]
     weight[0] = 0
     weight[1] = 1

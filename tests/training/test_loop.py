@@ -202,6 +202,7 @@ def test_a_loss_of_nan_ends_the_run_and_keeps_the_checkpoint_before_it(tmp_path)
     with pytest.raises(SkinnyError, match=r"the loss became nan|the loss became inf"):
         run(tmp_path / "a", lr=1e30, batch_norm=False, schedule="constant", epochs=6)
     assert RunFolder(tmp_path / "a").result() is None
+    assert "the loss became" in RunFolder(tmp_path / "a").diverged()
 
 
 def test_two_processes_cannot_train_one_run(tmp_path):

@@ -34,7 +34,13 @@ def choose(total: int, *, quiet: bool) -> Iterator[Tell]:
 
 
 def conclude(outcomes: Sequence[Outcome]) -> int:
-    """Name on standard error what failed; the exit code."""
+    """Name on standard error what failed; the exit code.
+
+    That a run diverged is a result, which is counted; running it again would not change it.
+    """
+    diverged = sum(outcome.status == "diverged" for outcome in outcomes)
+    if diverged:
+        print(f"skinny: {diverged} of {len(outcomes)} runs diverged", file=sys.stderr)
     failed = [outcome for outcome in outcomes if outcome.status == "failed"]
     for outcome in failed:
         reason = " ".join((outcome.error or "").split())

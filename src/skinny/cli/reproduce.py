@@ -8,7 +8,7 @@ import tyro
 from skinny.cli import grid_progress
 from skinny.cli.command_line import UsageError, parse, take_name
 from skinny.cli.sweep import Workers
-from skinny.experiments import catalog
+from skinny.experiments import catalog, tuning
 from skinny.experiments.command import train_command
 from skinny.experiments.experiment import Experiment
 from skinny.experiments.report import write_report
@@ -107,6 +107,8 @@ def _print_plan(experiment: Experiment, seeds: tuple[int, ...]) -> None:
             if arm.greedy:
                 print(f"# {arm.label}: its layers are searched first, by this command alone")
             elif arm.candidates:
-                print(f"# {arm.label}: the best of {len(arm.candidates)} settings, tried first")
+                for trial in tuning.trials(arm):
+                    print(f"{train_command(trial)}  # {arm.label}, to choose its settings")
+                print(f"# {arm.label}: with the best of these, by this command alone")
             else:
                 print(f"{train_command(arm.seeded(seeds[0]))}  # {arm.label}")

@@ -11,9 +11,9 @@ from typing import Any, Literal, Protocol
 from skinny.errors import SkinnyError
 from skinny.experiments import greedy
 from skinny.files import atomic_write
-from skinny.training import Config, RunFolder, Silent, train
+from skinny.training import Config, DivergedError, RunFolder, Silent, train
 
-Status = Literal["trained", "there already", "failed"]
+Status = Literal["trained", "there already", "diverged", "failed"]
 ERROR_FILE = "error.txt"
 
 
@@ -93,6 +93,8 @@ def attempt(job: Job, tell: Tell, *, device: str = "auto", data_dir: str | None 
             device=device,
             data_dir=data_dir,
         )
+    except DivergedError as error:
+        return Outcome(job, "diverged", error=str(error))
     except SkinnyError as error:
         return Outcome(job, "failed", error=str(error))
     except BrokenPipeError:  # nobody listens any more: the sweep was ended

@@ -1,7 +1,7 @@
-"""Running experiments: all their arms, for all seeds, and what searches must come before."""
+"""Running experiments: all their arms, for all seeds, and the searches and trials before them."""
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from skinny.errors import SkinnyError
 from skinny.experiments import greedy, tuning
 from skinny.experiments.experiment import Arm, Experiment
 from skinny.experiments.grid import canonical
-from skinny.experiments.job import Executor, Outcome, Tell
+from skinny.experiments.job import Executor, Job, Outcome, Tell
 from skinny.experiments.sweep import sweep
 from skinny.training import Config
 
@@ -56,8 +56,15 @@ def reproduce(
         )
 
     outcomes = train(first_configs(wanted), {})
-    tuned = [final_config(arm, seed, runs) for arm, seed in _arms(wanted) if arm.candidates]
-    outcomes += train([config for config in tuned if config is not None], {})
+    tuned: list[Config] = []
+    for arm, seed in _arms(wanted):
+        if arm.candidates and (chosen := final_config(arm, seed, runs)) is not None:
+            tuned.append(chosen)
+        elif arm.candidates:
+            job = Job(arm.seeded(seed), runs / f"{arm.config.name}-to-be-chosen")
+            outcomes.append(Outcome(job, "failed", error="its settings could not be chosen"))
+            tell(outcomes[-1])
+    outcomes += train(tuned, {})
     searched: list[Config] = []
     starts: dict[Config, Path] = {}
     for config in [arm.seeded(seed) for arm, seed in _arms(wanted) if arm.greedy]:
@@ -83,7 +90,13 @@ def final_config(arm: Arm, seed: int, runs: Path) -> Config | None:
     return None if found is None else replace(config, layers=found)
 
 
-def _arms(wanted: Wanted) -> Iterator[tuple[Arm, int]]:
-    for experiment, seeds in wanted:
-        for panel in experiment.panels:
-            yield from ((arm, seed) for arm in panel.arms for seed in seeds)
+def _arms(wanted: Wanted) -> list[tuple[Arm, int]]:
+    return list(
+        dict.fromkeys(
+            (arm, seed)
+            for experiment, seeds in wanted
+            for panel in experiment.panels
+            for arm in panel.arms
+            for seed in seeds
+        )
+    )

@@ -34,9 +34,9 @@ def sweep(
 ) -> list[Outcome]:
     """Train every config in its folder below `runs`, and say how each ended, in their order.
 
-    A finished run is not trained again. starts: of a config whose layers are searched first, the
-    dense run the search starts from. check_data: see first, here, that the data is there, so
-    that it is fetched once and missed once, not by every worker.
+    A finished run is not trained again, nor one that diverged. starts: of a config whose layers
+    are searched first, the dense run the search starts from. check_data: see first, here, that the
+    data is there, so that it is fetched once and missed once, not by every worker.
     """
     jobs = []
     for config in dict.fromkeys(configs):
@@ -51,13 +51,16 @@ def sweep(
         tell(event)
 
     for job in jobs:
+        folder = RunFolder(job.path)
         try:
-            result = RunFolder(job.path).result()
+            result = folder.result()
         except SkinnyError as error:
             listen(Outcome(job, "failed", error=str(error)))
             continue
         if result is not None:
             listen(Outcome(job, "there already", accuracy=result["test_accuracy"]))
+        elif (reason := folder.diverged()) is not None:
+            listen(Outcome(job, "diverged", error=reason))
     if check_data:
         missing: dict[tuple[object, ...], str | None] = {}
         for job in jobs:

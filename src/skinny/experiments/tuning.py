@@ -1,42 +1,44 @@
-"""Settings chosen for each arm of its own, by held-out images: the same grid for everyone."""
+"""Settings chosen for each arm by itself, on held-out images: the same grid for everyone."""
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from skinny.errors import SkinnyError
 from skinny.experiments.experiment import Arm
-from skinny.experiments.grid import canonical
+from skinny.experiments.grid import grid
+from skinny.experiments.settings import hold_out_size
 from skinny.training import Config, RunFolder
 
-_SEED = 100  # of no experiment
-_HELD_OUT = 5000  # images beside those that are trained on
-_HELD_OUT_DIGITS = 300
+_SEED = 100  # no experiment has it unless asked to
 
 
-def tuned(arm: Arm, grid: Mapping[str, Sequence[Any]]) -> Arm:
-    """The arm, to be tried first with every combination of the fields of `grid`."""
-    combinations = itertools.product(*grid.values())
-    made = (dict(zip(grid, values, strict=True)) for values in combinations)
-    return replace(arm, candidates=tuple(replace(arm.config, **each) for each in made))
+def tuned(arm: Arm, axes: Mapping[str, Sequence[float]]) -> Arm:
+    """The arm, to be tried first with every combination of the values in `axes`."""
+    return replace(arm, candidates=tuple(grid(arm.config, axes)))
 
 
 def trials(arm: Arm) -> list[Config]:
-    """What is trained to choose among the candidates, in their order; judged by held-out images."""
-    size = _HELD_OUT_DIGITS if arm.config.data == "digits" else _HELD_OUT
-    return [
-        canonical(replace(candidate, seed=_SEED, val_size=size)) for candidate in arm.candidates
-    ]
+    """What is trained to choose among the candidates, in their order; judged by held-out images,
+    as many as if all training images were used."""
+    size = hold_out_size(replace(arm.config, train_size=None))
+    return [replace(candidate, seed=_SEED, val_size=size) for candidate in arm.candidates]
 
 
 def best(arm: Arm, runs: Path) -> Config | None:
-    """The candidate that was most accurate; None while no trial is finished.
+    """The candidate that was most accurate, of equals the first; None until all have been tried.
 
-    Of equals the first. A trial that failed, since its loss became infinite, is out.
+    A trial that diverged is over, and out.
     """
     accuracies: dict[Config, float] = {}
     for candidate, trial in zip(arm.candidates, trials(arm), strict=True):
-        if (result := RunFolder(runs / trial.run_name).result()) is not None:
+        folder = RunFolder(runs / trial.run_name)
+        try:
+            result = folder.result()
+        except SkinnyError:  # a damaged record, which the sweep has reported
+            return None
+        if result is not None:
             accuracies[candidate] = result["test_accuracy"]
+        elif folder.diverged() is None:
+            return None
     return max(accuracies, key=accuracies.__getitem__, default=None)

@@ -7,12 +7,13 @@ from skinny.training.config import Config
 from skinny.training.evaluation import Evaluation, evaluate
 from skinny.training.folder import RunFolder
 from skinny.training.loading import TrainedRun, load_run
-from skinny.training.loop import train
+from skinny.training.loop import DivergedError, train
 from skinny.training.observer import Observer, Plan, Silent, Step
 from skinny.training.recipes import recipe
 
 __all__ = [
     "Config",
+    "DivergedError",
     "Evaluation",
     "Observer",
     "Plan",

@@ -29,6 +29,7 @@ class RunFolder:
         self.config_file = self.path / "config.json"
         self.metrics_file = self.path / "metrics.jsonl"
         self.result_file = self.path / "result.json"
+        self.diverged_file = self.path / "diverged.txt"
         self.histograms_file = self.path / "histograms.json"
         self.model_file = self.path / "model.skinny"
         self.checkpoints = self.path / "checkpoint"
@@ -108,6 +109,17 @@ class RunFolder:
 
     def write_result(self, result: dict[str, Any]) -> None:
         self._write_json(self.result_file, result)
+
+    def diverged(self) -> str | None:
+        """What was said of a run whose loss became infinite; None if it did not."""
+        try:
+            return self.diverged_file.read_text(encoding="utf-8")
+        except OSError:
+            return None
+
+    def write_diverged(self, reason: str) -> None:
+        with atomic_write(self.diverged_file, "w") as file:
+            file.write(reason)
 
     def histograms(self) -> dict[str, Any] | None:
         return self._read_json(self.histograms_file, {"epoch", "layers"})

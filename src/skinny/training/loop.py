@@ -23,6 +23,10 @@ from skinny.training.session import Session
 _LOOK_EVERY = 20  # steps between two looks at the loss: each makes a GPU wait
 
 
+class DivergedError(SkinnyError):
+    """The loss became infinite or NaN."""
+
+
 @dataclass
 class Position:
     """How far a training has come, and what it has measured in the epoch it is in."""
@@ -226,10 +230,12 @@ def _evaluate(parts: Session) -> Evaluation:
 
 def _check_loss(mean: float, position: Position, folder: RunFolder) -> None:
     if mean - mean != 0:  # NaN or infinite
-        raise SkinnyError(
+        error = DivergedError(
             f"the loss became {mean} in epoch {position.epoch + 1}, step {position.step}: "
             f"try a lower --lr or some --warmup (the checkpoint before it is in {folder.path})"
         )
+        folder.write_diverged(str(error))
+        raise error
 
 
 def _record(
