@@ -14,8 +14,9 @@ from PIL import Image
 
 from skinny.cli.main import main
 from skinny.errors import SkinnyError
+from skinny.experiments.comparison import compare
 from skinny.experiments.grid import grid
-from skinny.experiments.report import write_report
+from skinny.experiments.report import charts, write_report
 from skinny.experiments.report.filters import png
 from skinny.experiments.runs import find_runs
 from skinny.experiments.study import from_runs
@@ -50,6 +51,21 @@ def report(runs, tmp_path_factory):
 @pytest.fixture(scope="module")
 def page(report):
     return (report / "report.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(("count", "told"), [(3, False), (16, False), (36, True)])
+def test_many_arms_with_long_names_leave_room_for_the_drawing(runs, count, told):
+    """What matplotlib cannot lay out is a warning, and so an error here."""
+    (study,) = from_runs(find_runs([runs])[0])
+    arms = [
+        dataclasses.replace(study.arms[-1], label=f"{i}: lr 0.05, weight_decay 0.0005, s1 3, s2 12")
+        for i in range(count)
+    ]
+    study = dataclasses.replace(study, arms=tuple(arms))
+    rows = compare(study, 1.0)
+    assert charts.accuracy_by_arm(study, rows, "a") is not None
+    drawing = charts.error_against_bytes(study, rows, "b")
+    assert ("The table names the arms" in drawing.caption) == told
 
 
 class Seen(HTMLParser):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 CURVES = 6  # arms whose learning curves are drawn
 _LINES = len(SERIES)
+_LONG = 28  # letters of a label, of which a figure's width has room for two
 
 
 def colours(study: Study) -> dict[str, str]:
@@ -90,6 +91,7 @@ def accuracy_by_arm(study: Study, rows: Sequence[Row], name: str) -> Drawing | N
         return None
     tint = colours(study)
     baseline = next((row for row in shown if row.arm.config.method == "dense"), None)
+    beyond = max(0, max(len(row.arm.label) for row in shown) - _LONG)
 
     def paint(axes: "Axes") -> None:
         if baseline is not None and baseline.error is not None:
@@ -114,7 +116,7 @@ def accuracy_by_arm(study: Study, rows: Sequence[Row], name: str) -> Drawing | N
         f"Best: {best.arm.label}, {100 - best.error.mean:.2f} %. Means over seeds at the end of "
         "training with 95 % t intervals; the dashed line is dense training.",
         paint,
-        size=(4.9, 1.1 + 0.26 * len(shown)),
+        size=(4.9 + 0.07 * beyond, 1.1 + 0.26 * len(shown)),
     )
 
 
@@ -125,6 +127,8 @@ def error_against_bytes(study: Study, rows: Sequence[Row], name: str) -> Drawing
     from matplotlib.ticker import LogLocator
 
     tint = colours(study)
+    crowded = len(shown) > 2 * _LINES  # more than a legend could tell apart
+    columns = _columns([row.arm.label for row in shown])
 
     def paint(axes: "Axes") -> None:
         for row in shown:
@@ -140,13 +144,16 @@ def error_against_bytes(study: Study, rows: Sequence[Row], name: str) -> Drawing
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}" if x >= 1 else f"{x:g}")
         axes.xaxis.set_minor_formatter(lambda x, _: "")
-        _legend(axes, len(shown))
+        if not crowded:
+            _legend(axes, len(shown))
 
     return draw(
         f"{name}-error-bytes",
         "Error against bytes",
-        "Lower left is better. Bytes are those of the packed file, mean over seeds.",
+        "Lower left is better. Bytes are those of the packed file, mean over seeds."
+        + (" The table names the arms." if crowded else ""),
         paint,
+        size=(4.9, 3.3 if crowded else 2.6 + 0.18 * max(4, len(shown) / columns)),
     )
 
 
@@ -281,7 +288,15 @@ def _legend(axes: "Axes", entries: int) -> None:
     figure = axes.get_figure()
     assert figure is not None
     if entries > 1:
-        figure.legend(loc="outside lower center", ncols=2 if entries > 3 else min(3, entries))
+        _, labels = axes.get_legend_handles_labels()
+        figure.legend(loc="outside lower center", ncols=_columns(labels))
+
+
+def _columns(labels: Sequence[str]) -> int:
+    """Of a legend: as many as fit."""
+    if max(map(len, labels)) > _LONG:
+        return 1
+    return 2 if len(labels) > 3 else len(labels)
 
 
 def _seeds(arm: Result) -> str:
