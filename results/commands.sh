@@ -49,15 +49,34 @@ long() {
 long mnist-quick --set name=mnist-search --set width=0.5
 long cifar10-quick --set name=cifar10-search --set width=0.25 --set augment=flip
 
+# Its third part: other learning rates, after the tuned methods below had called for it, and
+# networks twice as wide.
+rates() {
+  set -- "$@" --runs search --seeds 100 101 102 --set val_size=5000 --set dropout=0 \
+    --set epochs=30 --set batch_size=32 --set eval_every=30 --set train_size=1000 \
+    --set weight_decay=0.002
+  skinny sweep mnist-quick --set name=mnist-search --set width=0.5 "$@"
+  skinny sweep cifar10-quick --set name=cifar10-search --set width=0.25 --set augment=flip "$@"
+}
+rates --set method=sdnn --set budget=erk --set sparsity=0.9 --set s1=3 --set s2=12 --set lr=0.1,0.2
+rates --set method=sdnn --set budget=erk --set sparsity=0.5 --set s1=3 --set s2=12 --set lr=0.1
+rates --set method=dense --set lr=0.1
+wide() {
+  sweep "$@" --seeds 100 101 102 --set train_size=300 --set weight_decay=0.002 \
+    --set budget=uniform --set method=dense,sdnn --set sparsity=0.5 --set s1=3 --set s2=12
+}
+wide mnist-quick --set name=mnist-search --set width=1
+wide cifar10-quick --set name=cifar10-search --set width=0.5 --set augment=flip
+
 # The experiments at the scale `small`, with the settings the search led to.
 for data in mnist cifar10; do
-  for experiment in progressive random baselines reinit figure2; do
+  for experiment in progressive random baselines reinit figure2 figure1; do
     skinny reproduce $experiment --data $data --scale small --runs runs
   done
 done
 skinny reproduce table3 --scale small --runs runs
-skinny reproduce table1 --scale small --runs runs  # of this, the networks with flips
-skinny reproduce figure1 --data cifar10 --scale small --runs runs
+skinny reproduce table1 --scale small --runs runs
+skinny reproduce tuned --data cifar10 --scale small --runs runs
 
 # Of each run, config.json, result.json and metrics.jsonl are kept here. This page is made of them:
 python results/write.py

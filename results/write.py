@@ -8,17 +8,18 @@ head of the page, which say what it all comes to, are in summary.md.
 
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from skinny.experiments import catalog
+from skinny.experiments import catalog, tuning
 from skinny.experiments.report import write_report
-from skinny.experiments.runs import find_runs
+from skinny.experiments.runs import find_runs, read_run
 from skinny.experiments.study import Study, from_experiment, from_runs
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
-ANALYSES = ("figure2", "baselines", "progressive", "random", "reinit")
+ANALYSES = ("figure1", "figure2", "progressive", "random", "reinit", "baselines")
 
 
 class Set(NamedTuple):
@@ -32,7 +33,7 @@ class Set(NamedTuple):
 
 SETS = {
     "mnist": Set((0, 1, 2, 3, 4), 0.5, ("table3", *ANALYSES)),
-    "cifar10": Set((0, 1, 2), 1.5, ("table1", "figure1", *ANALYSES)),
+    "cifar10": Set((0, 1, 2), 1.5, ("table1", *ANALYSES, "tuned")),
 }
 
 
@@ -53,14 +54,28 @@ def main(docs: Path = DOCS) -> None:
 
 
 def studies(data: str) -> list[Study]:
-    """The experiments on a data set, then the search that led to their settings."""
+    """The experiments on a data set, the trials of the tuned one, and the search that led to the
+    settings of all."""
     made = []
     for name in SETS[data].experiments:
         experiment = catalog.experiment(name, data, "small")
-        panels = from_experiment(experiment, SETS[data].seeds, HERE / "runs")
-        made += [panel for panel in panels if any(arm.runs for arm in panel.arms)]
+        made += from_experiment(experiment, SETS[data].seeds, HERE / "runs")
+    return made + trials(data) + search(data)
+
+
+def trials(data: str) -> list[Study]:
+    if "tuned" not in SETS[data].experiments:
+        return []
+    (panel,) = catalog.experiment("tuned", data, "small").panels
+    tried = [read_run(HERE / "runs" / t.run_name) for arm in panel.arms for t in tuning.trials(arm)]
+    made = from_runs(run for run in tried if run is not None)
+    return [replace(study, title=f"Trials of the tuned methods: {study.title}") for study in made]
+
+
+def search(data: str) -> list[Study]:
     searched, _ = find_runs([HERE / "search"])
-    return made + from_runs(run for run in searched if run.config.data == data)
+    made = from_runs(run for run in searched if run.config.data == data)
+    return [replace(study, title=f"Search: {study.title}") for study in made]
 
 
 def summary() -> str:
