@@ -19,9 +19,11 @@ def test_a_grid_runs_on_a_local_cluster_and_a_failure_stays_its_own(tmp_path, ti
     ray = pytest.importorskip("ray")
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
-        configs = grid(tiny, {"lr": [0.1, 1e30], "batch_norm": [False], "schedule": ["constant"]})
+        diverging = {"lr": [0.1, 1e30], "batch_norm": [False], "schedule": ["constant"]}
+        configs = grid(tiny, diverging)
+        configs += grid(tiny, {"data": [f"npz:{tmp_path}/nothing.npz"]})
         outcomes = sweep(configs, tmp_path, executor=Cluster(), check_data=False)
-        assert [outcome.status for outcome in outcomes] == ["trained", "failed"]
+        assert [outcome.status for outcome in outcomes] == ["trained", "diverged", "failed"]
         again = sweep(configs[:1], tmp_path, executor=Cluster(), check_data=False)
         assert again[0].status == "there already"
     finally:
