@@ -17,7 +17,7 @@ struct Coded {
   const uint32_t *word, *end;
 };
 
-inline uint32_t load_word(const uint32_t* at) {  // files need not align them
+inline uint32_t load_word(const uint32_t* at) {  // an array we are given need not be aligned
   uint32_t word;
   std::memcpy(&word, at, sizeof word);
   return word;

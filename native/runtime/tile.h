@@ -16,7 +16,7 @@
 namespace skinny {
 
 constexpr int tile_vectors = 8;  // most vectors of one tile: enough to hide the latency of an FMA
-constexpr size_t tap_slack = 2;  // numbers of taps that are readable after the last
+constexpr size_t tap_slack = 2;      // numbers of taps that are readable after the last
 constexpr size_t mask_slack = 7;     // bytes that are readable after the last mask
 constexpr size_t number_slack = 64;  // bytes that expand() may write after the last number
 

@@ -121,12 +121,16 @@ def test_the_command_fails_when_a_run_does_and_names_it(tmp_path, capsys):
 
 def test_that_a_run_diverged_is_a_result_and_kept(tmp_path, capsys):
     argv = [*TINY, "--runs", str(tmp_path), "--set", "lr=0.1,1e30", "--set", "batch_norm=false"]
+    written = set()
     for first in (True, False):
         assert main([*argv, "--set", "schedule=constant"]) == 0
         out, error = capsys.readouterr()
         assert ("trained, accuracy" if first else "there already") in out
         assert "diverged: the loss became" in out
         assert "1 of 2 runs diverged" in error
+        (told,) = tmp_path.glob("*/diverged.txt")
+        written.add(told.stat().st_ino)
+    assert len(written) == 1  # a second training would have written it anew
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ class RunFolder:
     def diverged(self) -> str | None:
         """What was said of a run whose loss became infinite; None if it did not."""
         try:
-            return self.diverged_file.read_text(encoding="utf-8")
+            return self.diverged_file.read_text(encoding="utf-8", errors="replace")
         except OSError:
             return None
 
