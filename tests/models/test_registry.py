@@ -40,7 +40,10 @@ def test_alexnet_by_name():
 
 
 def test_names_lists_them():
-    assert models.names() == ("nin-cifar", "nin-mnist", "nin-digits", "alexnet")
+    assert models.names() == (
+        *("nin-cifar", "nin-mnist", "nin-digits"),
+        *("alexnet", "lenet-300-100", "lenet-5"),
+    )
 
 
 def test_an_unknown_name_lists_what_exists():

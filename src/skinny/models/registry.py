@@ -12,6 +12,7 @@ from torch import nn
 
 from skinny.errors import SkinnyError
 from skinny.models.alexnet import alexnet
+from skinny.models.lenet import lenet_5, lenet_300_100
 from skinny.models.nin import nin_cifar, nin_digits, nin_mnist
 
 _OURS: dict[str, Callable[..., nn.Module]] = {
@@ -19,6 +20,8 @@ _OURS: dict[str, Callable[..., nn.Module]] = {
     "nin-mnist": nin_mnist,
     "nin-digits": nin_digits,
     "alexnet": alexnet,
+    "lenet-300-100": lenet_300_100,
+    "lenet-5": lenet_5,
 }
 
 

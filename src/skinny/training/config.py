@@ -52,7 +52,8 @@ class Config:
     """Global contrast normalisation and ZCA whitening instead of mean and deviation."""
 
     model: str = "nin-digits"
-    """nin-digits, nin-mnist, nin-cifar, alexnet, or your own as package.module:function."""
+    """nin-digits, nin-mnist, nin-cifar, alexnet, lenet-300-100, lenet-5, or your own as
+    package.module:function."""
     width: float | None = None
     """Multiplies the widths of NIN."""
     batch_norm: bool | None = None
