@@ -68,7 +68,7 @@ def test_a_search_is_announced(runs, tmp_path):
 def test_single_steps_threshold_far_more_often_than_spans(runs):
     (study,) = from_experiment(catalog.experiment("figure2", "cifar10", "smoke"), (0,), runs)
     counts = {
-        arm.label: sum(len(record["thresholdings"]) for record in arm.runs[0].metrics)
+        arm.label: sum(len(record["mask_updates"]) for record in arm.runs[0].metrics)
         for arm in study.arms
     }
     assert counts["dense"] == 0

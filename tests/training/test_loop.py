@@ -48,8 +48,8 @@ def test_a_run_leaves_all_its_records(tmp_path):
     metrics = folder.metrics()
     assert [record["epoch"] for record in metrics] == [0, 1, 2, 3]
     assert [record["phase"] for record in metrics] == ["dense", "sparse"] * 2
-    assert [len(record["thresholdings"]) for record in metrics] == [0, 1, 0, 1]
-    assert metrics[3]["thresholdings"][0]["change_ratio"] > 0
+    assert [len(record["mask_updates"]) for record in metrics] == [0, 1, 0, 1]
+    assert metrics[3]["mask_updates"][0]["change_ratio"] > 0
     assert metrics[3]["sparsity"] == pytest.approx(0.8, abs=0.01)
     assert set(metrics[3]["layers"]) == set(result["weights"])
     for weight in result["weights"].values():
@@ -180,7 +180,7 @@ def test_every_option_has_its_effect_and_keeps_the_budget(tmp_path, monkeypatch,
     if "exclude" in changes:
         assert "conv1.weight" not in result["weights"]
     if changes.get("unit") == "step":
-        assert sum(len(record["thresholdings"]) for record in metrics) == 8
+        assert sum(len(record["mask_updates"]) for record in metrics) == 8
 
 
 def test_a_compiled_model_trains_and_its_checkpoint_is_a_plain_one(tmp_path, monkeypatch):

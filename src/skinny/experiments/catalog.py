@@ -81,7 +81,7 @@ def figure1(data: str, scale: Scale) -> Experiment:
 
 
 def figure2(data: str, scale: Scale) -> Experiment:
-    """Change ratio of neighbouring thresholdings: spans of epochs against single steps."""
+    """Change ratio of neighbouring mask updates: spans of epochs against single steps."""
     base = _analysed(data, scale)
     arms = (
         dense(base),
@@ -91,7 +91,7 @@ def figure2(data: str, scale: Scale) -> Experiment:
     return Experiment(
         "figure2",
         f"Figure 2: change ratio on {NAMES[base.data]}",
-        "How many weights change sides from one thresholding to the next?",
+        "How many weights change sides from one mask update to the next?",
         (
             Panel(
                 "half of the weights removed",

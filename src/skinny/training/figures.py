@@ -29,7 +29,7 @@ def draw(folder: RunFolder) -> list[str]:
     if metrics:
         bands = spans_in_epochs(config, metrics)
         drawn["learning-curves.png"] = _learning_curves(Figure((8, 6)), metrics, bands, title)
-        if any(record["thresholdings"] for record in metrics):
+        if any(record["mask_updates"] for record in metrics):
             unit = _units_per_epoch(config, metrics)
             drawn["sparsity.png"] = _sparsity(Figure((8, 5)), metrics, bands, unit, title)
     if (histograms := folder.histograms()) is not None:
@@ -108,7 +108,7 @@ def _sparsity(
     per_epoch = [
         (done["at"] / unit, done["change_ratio"])
         for record in metrics
-        for done in record["thresholdings"]
+        for done in record["mask_updates"]
         if done["change_ratio"] is not None
     ]
     if per_epoch:
@@ -120,7 +120,7 @@ def _sparsity(
         )
         lower.set_ylim(0, 1.1 * max(100 * ratio for _, ratio in per_epoch) or 1)
     else:
-        lower.text(0.5, 0.5, "one thresholding: nothing to compare", ha="center", va="center",
+        lower.text(0.5, 0.5, "one mask update: nothing to compare", ha="center", va="center",
                    transform=lower.transAxes, color="0.4")  # fmt: skip
         lower.set_yticks([])
     lower.set_ylabel("change ratio, %")

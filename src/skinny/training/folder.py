@@ -15,7 +15,7 @@ from skinny.training.config import Config
 
 # What every reader of a record may rely on; records without it are damaged.
 _METRICS = {
-    *("epoch", "steps", "phase", "sparsity", "thresholdings", "seconds"),
+    *("epoch", "steps", "phase", "sparsity", "mask_updates", "seconds"),
     *("train_loss", "train_accuracy", "test_loss", "test_accuracy"),
 }
 _RESULT = {"test_accuracy", "weights", "bytes", "test_images", "test_errors", "classes"}

@@ -37,7 +37,7 @@ class Position:
     loss: float = 0.0  # summed over images
     correct: float = 0.0
     seconds: float = 0.0
-    thresholdings: int = field(default=0)  # of the IHT history, those reported in earlier epochs
+    mask_updates: int = field(default=0)  # of the IHT history, those reported in earlier epochs
 
 
 def train(
@@ -184,7 +184,7 @@ def _epoch(
     with _writing(folder):
         folder.add_metrics(record)
     reported = len(iht.history)
-    vars(position).update(vars(Position(epoch=position.epoch + 1, thresholdings=reported)))
+    vars(position).update(vars(Position(epoch=position.epoch + 1, mask_updates=reported)))
     _save(parts, position, folder)
     watcher.epoch(record)
     return evaluation
@@ -258,9 +258,9 @@ def _record(
         "train_accuracy": position.correct / position.images,
         "test_loss": None if evaluation is None else evaluation.loss,
         "test_accuracy": None if evaluation is None else evaluation.accuracy,
-        "thresholdings": [
+        "mask_updates": [
             {"at": done.at, "target": done.target, "change_ratio": done.change_ratio}
-            for done in parts.iht.history[position.thresholdings :]
+            for done in parts.iht.history[position.mask_updates :]
         ],
         "images_per_second": position.images / max(seconds, 1e-9),
         "seconds": seconds,

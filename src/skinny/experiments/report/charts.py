@@ -191,7 +191,7 @@ def learning_curves(study: Study, arm: Result, name: str) -> Drawing | None:
 
 
 def change_ratio(study: Study, name: str) -> Drawing | None:
-    """Figure 2: how much of the masks turned over at each thresholding after the first."""
+    """Figure 2: how much of the masks turned over at each mask update after the first."""
     curves = {arm.label: change_ratios(arm.runs) for arm in study.arms}
     curves = {label: curve for label, curve in curves.items() if curve}
     if not curves:
@@ -217,7 +217,7 @@ def change_ratio(study: Study, name: str) -> Drawing | None:
         f"{name}-change-ratio",
         "Change ratio",
         f"Share of weights whose kept-or-truncated state differs between neighbouring "
-        f"thresholdings. Largest at first: {label}, {100 * curve[0][1]:.2f} %.",
+        f"mask updates. Largest at first: {label}, {100 * curve[0][1]:.2f} %.",
         paint,
     )
 

@@ -39,15 +39,15 @@ def sparse_spans(run: Run) -> list[tuple[int, int]]:
 
 
 def change_ratios(runs: Sequence[Run]) -> list[tuple[float, float]]:
-    """(epoch, mean change ratio) at each thresholding that every run has, but the first.
+    """(epoch, mean change ratio) at each mask update that every run has, but the first.
 
-    Thresholdings within an epoch are spread over it evenly; long curves are thinned out.
+    Mask updates within an epoch are spread over it evenly; long curves are thinned out.
     """
     curves = []
     for run in runs:
         points = []
         for record in run.metrics:
-            done = record["thresholdings"]
+            done = record["mask_updates"]
             points += [
                 (record["epoch"] + i / len(done), one["change_ratio"])
                 for i, one in enumerate(done)
