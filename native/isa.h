@@ -1,7 +1,7 @@
 // Which instruction set the kernels use, and how a kernel table is chosen by it.
 //
-// A file in native/kernels/ is compiled once per instruction set, with SKINNY_SET naming it. It puts
-// its functions into namespace SKINNY_SET and exports one table of function pointers:
+// A file in native/kernels/ is compiled once per instruction set, with SKINNY_SET naming it. It
+// puts its functions into namespace SKINNY_SET and exports one table of function pointers:
 //
 //   struct ThingKernels { void (*run)(const float*, float*, size_t); };   // in thing.h
 //   SKINNY_DECLARE_KERNELS(ThingKernels, thing)
@@ -10,8 +10,8 @@
 //   SKINNY_CHOOSE(thing).run(...)                                        // in thing.cpp
 //
 // Kernel files include nothing whose inline functions the linker could merge between instruction
-// sets (no <vector>, <algorithm>, <string>, ...): a merged copy compiled for AVX-512 would crash the
-// baseline. Their own helpers live in an anonymous namespace.
+// sets (no <vector>, <algorithm>, <string>, ...): a merged copy compiled for AVX-512 would crash
+// the baseline. Their own helpers live in an anonymous namespace.
 #pragma once
 
 namespace skinny {

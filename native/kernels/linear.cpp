@@ -5,7 +5,7 @@
 namespace skinny::SKINNY_SET {
 namespace {
 
-constexpr size_t rows_at_once = 256;  // of many images: their sums stay in the second-level cache
+constexpr size_t rows_at_once = 256;  // whose sums for many images stay in the second-level cache
 
 inline float total(Vec v) {
   float lane[V];
@@ -15,9 +15,9 @@ inline float total(Vec v) {
   return lane[0];
 }
 
-// The dot product of one packed row with x: sixteen (eight) columns at a time, the values spread to
-// the lanes their bits name. The values come from memory, where the processor's own prefetching
-// loses them at every other page.
+// The dot product of one packed row with x: sixteen (eight) columns at a time, the values expanded
+// to the lanes of their bits. The values are prefetched: the processor's own prefetcher stops at
+// page boundaries.
 constexpr size_t ahead = 1024;  // floats
 
 #if defined(__AVX512F__)
@@ -40,8 +40,8 @@ float mask_row(const uint64_t* mask, size_t words, const float* values, const fl
 
 #elif defined(__AVX2__)
 
-// For each of 256 masks, which of the next eight values each lane takes; the sign bit marks a lane
-// that takes none.
+// For each of 256 masks, the index of the value each lane takes, of the next eight; the sign bit
+// marks a lane that takes none.
 struct Spread {
   alignas(32) int32_t lane[256][8];
   constexpr Spread() : lane() {
@@ -71,7 +71,7 @@ float mask_row(const uint64_t* mask, size_t words, const float* values, const fl
 
 #endif
 
-// The same bit by bit; reads no value but its own.
+// The same bit by bit, without reading past the row's last value.
 float mask_row_plain(const uint64_t* mask, size_t words, const float* values, const float* x) {
   float sum = 0;
   for (size_t w = 0; w < words; ++w, x += 64)
@@ -86,7 +86,7 @@ constexpr auto mask_row = mask_row_plain;
 
 void mask_one(const MaskRows& weights, size_t begin, size_t end, const float* x, const float* bias,
               float* y) {
-  // Vectors read up to V values too many, which the last rows do not have behind them.
+  // A vector of values reads up to V past its row's last; after the last rows none are readable.
   size_t all = weights.first[weights.rows];
   for (size_t row = begin; row < end; ++row) {
     auto run = weights.first[row + 1] + V <= all ? mask_row : mask_row_plain;
@@ -139,16 +139,16 @@ void mask_many(const MaskRows& weights, size_t begin, size_t end, const float* x
   }
 }
 
-// At so few values vectors of neighbouring columns would be mostly empty: gather the inputs instead.
-// Columns are the running sums of the steps.
+// With so few non-zeros, vectors of neighbouring columns would be mostly zeros: gather the inputs
+// instead. Column indices are prefix sums of the deltas.
 #if defined(__AVX512F__)
 
 struct Columns {
   __m512i last = _mm512_setzero_si512();
 
-  __m512 gather(const uint8_t* step, const float* x) {
+  __m512 gather(const uint8_t* delta, const float* x) {
     const __m512i zero = _mm512_setzero_si512();
-    __m512i sum = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(step)));
+    __m512i sum = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(delta)));
     sum = _mm512_add_epi32(sum, _mm512_alignr_epi32(sum, zero, 15));
     sum = _mm512_add_epi32(sum, _mm512_alignr_epi32(sum, zero, 14));
     sum = _mm512_add_epi32(sum, _mm512_alignr_epi32(sum, zero, 12));
@@ -164,8 +164,8 @@ struct Columns {
 struct Columns {
   __m256i last = _mm256_setzero_si256();
 
-  __m256 gather(const uint8_t* step, const float* x) {
-    __m256i sum = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(step)));
+  __m256 gather(const uint8_t* delta, const float* x) {
+    __m256i sum = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(delta)));
     sum = _mm256_add_epi32(sum, _mm256_slli_si256(sum, 4));
     sum = _mm256_add_epi32(sum, _mm256_slli_si256(sum, 8));  // within each half
     __m256i half = _mm256_permutevar8x32_epi32(sum, _mm256_set1_epi32(3));
@@ -181,37 +181,37 @@ struct Columns {
 struct Columns {
   int32_t last = 0;
 
-  Vec gather(const uint8_t* step, const float* x) {
+  Vec gather(const uint8_t* delta, const float* x) {
     Vec value;
-    for (int i = 0; i < 4; ++i) value[i] = x[last += step[i]];
+    for (int i = 0; i < 4; ++i) value[i] = x[last += delta[i]];
     return value;
   }
 };
 
 #endif
 
-void step_one(const StepRows& weights, size_t begin, size_t end, const float* x, const float* bias,
-              float* y) {
+void delta_one(const DeltaRows& weights, size_t begin, size_t end, const float* x,
+               const float* bias, float* y) {
   for (size_t row = begin; row < end; ++row) {
-    const uint8_t* step = weights.steps + weights.first[row];
+    const uint8_t* delta = weights.deltas + weights.first[row];
     const float* value = weights.values + weights.first[row];
     size_t left = weights.first[row + 1] - weights.first[row];
     Columns columns;
     Vec sum{};
-    for (; left >= V; left -= V, step += V, value += V) {
+    for (; left >= V; left -= V, delta += V, value += V) {
       __builtin_prefetch(value + ahead);
-      sum += load(value) * columns.gather(step, x);
+      sum += load(value) * columns.gather(delta, x);
     }
     int32_t column;
     memcpy(&column, &columns.last, sizeof column);
     float rest = 0;
-    for (; left; --left) rest += *value++ * x[column += *step++];
+    for (; left; --left) rest += *value++ * x[column += *delta++];
     y[row] = bias[row] + (total(sum) + rest);
   }
 }
 
 template <int N>
-void step_panel(const StepRows& weights, size_t limit, bool first, size_t begin, size_t end,
+void delta_panel(const DeltaRows& weights, size_t limit, bool first, size_t begin, size_t end,
                 const float* x, size_t n, const float* bias, float* y, uint64_t* cursor,
                 size_t* column) {
   for (size_t row = begin; row < end; ++row) {
@@ -221,7 +221,7 @@ void step_panel(const StepRows& weights, size_t limit, bool first, size_t begin,
     Vec sum[N];
     for (int i = 0; i < N; ++i) sum[i] = first ? splat(bias[row]) : load(out + i * V);
     for (; at < stop; ++at) {
-      size_t next = c + weights.steps[at];
+      size_t next = c + weights.deltas[at];
       if (next >= limit) break;
       c = next;
       Vec weight = splat(weights.values[at]);
@@ -233,14 +233,14 @@ void step_panel(const StepRows& weights, size_t limit, bool first, size_t begin,
   }
 }
 
-void step_many(const StepRows& weights, size_t columns, size_t begin, size_t end, const float* x,
+void delta_many(const DeltaRows& weights, size_t columns, size_t begin, size_t end, const float* x,
                size_t n, const float* bias, float* y) {
   uint64_t cursor[rows_at_once];
   size_t column[rows_at_once];
-  using Panel = void (*)(const StepRows&, size_t, bool, size_t, size_t, const float*, size_t,
+  using Panel = void (*)(const DeltaRows&, size_t, bool, size_t, size_t, const float*, size_t,
                          const float*, float*, uint64_t*, size_t*);
-  constexpr Panel panels[] = {step_panel<1>, step_panel<2>, step_panel<3>, step_panel<4>,
-                              step_panel<5>, step_panel<6>, step_panel<7>, step_panel<8>};
+  constexpr Panel panels[] = {delta_panel<1>, delta_panel<2>, delta_panel<3>, delta_panel<4>,
+                              delta_panel<5>, delta_panel<6>, delta_panel<7>, delta_panel<8>};
   for (size_t lane = 0; lane < n; lane += 8 * V) {
     size_t vectors = (n - lane) / V < 8 ? (n - lane) / V : 8;
     size_t panel = 2048 / vectors;  // features, whose inputs stay in the second-level cache
@@ -317,6 +317,6 @@ void dense_many(const float* weights, size_t cols, size_t begin, size_t end, con
 
 }  // namespace
 
-const LinearKernels linear{mask_one, mask_many, step_one, step_many, dense_one, dense_many};
+const LinearKernels linear{mask_one, mask_many, delta_one, delta_many, dense_one, dense_many};
 
 }  // namespace skinny::SKINNY_SET

@@ -60,43 +60,44 @@ inline void each(const float* from, float* to, size_t count, F f) {
   }
 }
 
-void activate(Activation kind, float a, float b, const float* from, float* to, size_t count) {
-  switch (kind) {
-    case Activation::none:
+void activate(const Activation& activation, const float* from, float* to, size_t count) {
+  float a = activation.a, b = activation.b;
+  switch (activation.kind) {
+    case ActivationKind::none:
       if (from != to) memcpy(to, from, count * sizeof(float));
       break;
-    case Activation::clamp:
+    case ActivationKind::clamp:
       each(from, to, count, [=](Vec x) { return at_most(at_least(x, splat(a)), splat(b)); });
       break;
-    case Activation::leaky_relu:
+    case ActivationKind::leaky_relu:
       each(from, to, count, [=](Vec x) { return x < 0.f ? x * a : x; });
       break;
-    case Activation::elu:
+    case ActivationKind::elu:
       each(from, to, count, [=](Vec x) { return x < 0.f ? a * exponential_less_one(x) : x; });
       break;
-    case Activation::sigmoid:
+    case ActivationKind::sigmoid:
       each(from, to, count, [](Vec x) { return sigmoid(x); });
       break;
-    case Activation::tanh:
+    case ActivationKind::tanh:
       each(from, to, count, [](Vec x) { return tangent(x); });
       break;
-    case Activation::silu:
+    case ActivationKind::silu:
       each(from, to, count, [](Vec x) { return x * sigmoid(x); });
       break;
-    case Activation::gelu:
+    case ActivationKind::gelu:
       each(from, to, count, [](Vec x) { return gelu(x); });
       break;
-    case Activation::gelu_tanh:
+    case ActivationKind::gelu_tanh:
       each(from, to, count, [](Vec x) {
         return 0.5f * x * (1.f + tangent(0.79788456f * (x + 0.044715f * x * x * x)));
       });
       break;
-    case Activation::hardswish:
+    case ActivationKind::hardswish:
       each(from, to, count, [](Vec x) {
         return x * at_most(at_least(x + 3.f, Vec{}), splat(6.f)) * (1.f / 6);
       });
       break;
-    case Activation::hardsigmoid:
+    case ActivationKind::hardsigmoid:
       each(from, to, count,
            [](Vec x) { return at_most(at_least(x + 3.f, Vec{}), splat(6.f)) * (1.f / 6); });
       break;
@@ -134,13 +135,15 @@ inline Vec inverse_power(Vec base, float beta) {
   return base;
 }
 
-void lrn(const float* from, float* to, size_t count, size_t channels, size_t plane, int size,
-         float alpha, float beta, float k) {
+void lrn(const float* from, float* to, size_t count, size_t channels, size_t channel_stride,
+         int size, float alpha, float beta, float k) {
   // PyTorch's window: size / 2 channels before, (size - 1) / 2 after.
   size_t before = static_cast<size_t>(size) / 2, after = static_cast<size_t>(size - 1) / 2;
   for (size_t at = 0; at < count; at += V) {
     size_t lanes = count - at < static_cast<size_t>(V) ? count - at : static_cast<size_t>(V);
-    auto get = [&](size_t channel) { return load_some(from + channel * plane + at, lanes); };
+    auto get = [&](size_t channel) {
+      return load_some(from + channel * channel_stride + at, lanes);
+    };
     for (size_t c = 0; c < channels; ++c) {
       size_t first = c < before ? 0 : c - before;
       size_t last = c + after < channels ? c + after : channels - 1;
@@ -150,7 +153,7 @@ void lrn(const float* from, float* to, size_t count, size_t channels, size_t pla
         squares += v * v;
       }
       Vec result = get(c) * inverse_power(squares * (alpha / static_cast<float>(size)) + k, beta);
-      store_some(to + c * plane + at, result, lanes);
+      store_some(to + c * channel_stride + at, result, lanes);
     }
   }
 }
@@ -207,7 +210,7 @@ void reduce_rows(const float* const* row, size_t rows, size_t count, float* redu
   }
 }
 
-// The lanes of even, or of odd, number of two neighbouring vectors.
+// The lanes of even, or of odd, index of two neighbouring vectors.
 template <int Odd>
 inline Vec alternate(Vec a, Vec b) {
 #if defined(__AVX512F__)
@@ -233,7 +236,7 @@ inline Vec next_lanes(Vec a, Vec b) {
 #endif
 }
 
-// The regular windows of a row, what most are. Reads up to 2 V entries past the last.
+// The regular windows of a row. Reads up to 2 V entries past the last.
 template <bool Max, int Stride, int Length>
 void regular(const float* const* row, size_t rows, const Windows& windows, float* to) {
   auto first = static_cast<size_t>(windows.regular);
@@ -241,29 +244,29 @@ void regular(const float* const* row, size_t rows, const Windows& windows, float
   auto begin = static_cast<size_t>(windows.begin[first]);
   for (size_t x = 0; x < count; x += V) {
     size_t at = begin + x * Stride;
-    Vec part[3];  // the entries of each window, one vector for each
-    for (int k = 0; k < 3; ++k) part[k] = Max ? splat(-INFINITY) : Vec{};
+    Vec entry[3];  // entry k of V windows
+    for (int k = 0; k < 3; ++k) entry[k] = Max ? splat(-INFINITY) : Vec{};
     for (size_t r = 0; r < rows; ++r) {
       const float* from = row[r] + at;
       if (Stride == 1)
-        for (int k = 0; k < Length; ++k) part[k] = join<Max>(part[k], load(from + k));
+        for (int k = 0; k < Length; ++k) entry[k] = join<Max>(entry[k], load(from + k));
       else
         for (int k = 0; k < Length; ++k)
-          part[k] = join<Max>(part[k], k < 2 ? load(from + k * V) : splat(from[2 * V]));
+          entry[k] = join<Max>(entry[k], k < 2 ? load(from + k * V) : splat(from[2 * V]));
     }
     if (Stride == 2) {
-      Vec even = alternate<0>(part[0], part[1]), odd = alternate<1>(part[0], part[1]);
-      part[2] = next_lanes(even, part[2]);
-      part[0] = even, part[1] = odd;
+      Vec even = alternate<0>(entry[0], entry[1]), odd = alternate<1>(entry[0], entry[1]);
+      entry[2] = next_lanes(even, entry[2]);
+      entry[0] = even, entry[1] = odd;
     }
     for (int k = 1; k < Length; ++k) {
       auto whole = static_cast<size_t>(windows.whole[k]);
       size_t lanes = whole > first + x ? whole - first - x : 0;
       if (lanes < static_cast<size_t>(V))
-        part[k] = join_lanes(part[k], lanes, Max ? splat(-INFINITY) : Vec{});
-      part[0] = join<Max>(part[0], part[k]);
+        entry[k] = join_lanes(entry[k], lanes, Max ? splat(-INFINITY) : Vec{});
+      entry[0] = join<Max>(entry[0], entry[k]);
     }
-    store_some(to + first + x, part[0],
+    store_some(to + first + x, entry[0],
                count - x < static_cast<size_t>(V) ? count - x : static_cast<size_t>(V));
   }
 }
@@ -272,17 +275,17 @@ template <bool Max>
 void window(const float* const* row, size_t rows, const Windows& windows, int32_t x, float* to) {
   float v = Max ? -INFINITY : 0.f;
   for (size_t r = 0; r < rows; ++r)
-    for (int32_t at = windows.begin[x]; at < windows.end[x]; at += windows.step)
+    for (int64_t at = windows.begin[x]; at < windows.end[x]; at += windows.dilation)
       v = join<Max>(v, row[r][at]);
   to[x] = v;
 }
 
-// One image. Small regular windows are done in vectors at once, large ones row by row.
+// One image. Regular windows are reduced V at a time, others after their rows are reduced to one.
 template <bool Max>
 void reduce_one(const float* const* row, size_t rows, const Windows& windows, size_t width,
                 float* reduced, float* to) {
   using Regular = void (*)(const float* const*, size_t, const Windows&, float*);
-  constexpr Regular kinds[2][2] = {{regular<Max, 1, 2>, regular<Max, 1, 3>},
+  constexpr Regular kernels[2][2] = {{regular<Max, 1, 2>, regular<Max, 1, 3>},
                                    {regular<Max, 2, 2>, regular<Max, 2, 3>}};
   int32_t begin = windows.regular, end = windows.irregular;
   const float* one = reduced;
@@ -292,26 +295,27 @@ void reduce_one(const float* const* row, size_t rows, const Windows& windows, si
     rows = 1;
   }
   for (int32_t x = 0; x < begin; ++x) window<Max>(row, rows, windows, x, to);
-  if (begin < end) kinds[windows.stride - 1][windows.length - 2](row, rows, windows, to);
+  if (begin < end) kernels[windows.stride - 1][windows.length - 2](row, rows, windows, to);
   for (int32_t x = end; x < windows.count; ++x) window<Max>(row, rows, windows, x, to);
 }
 
-// The columns of images interleaved: every entry is whole vectors.
+// The columns of interleaved images: every entry is one or more whole vectors.
 template <bool Max>
 void reduce_images(const float* from, const Windows& windows, size_t n, float* to) {
   for (int32_t x = 0; x < windows.count; ++x)
     for (size_t i = 0; i < n; i += V) {
       const float* at = from + static_cast<size_t>(windows.begin[x]) * n + i;
-      size_t step = static_cast<size_t>(windows.step) * n;
+      size_t stride = static_cast<size_t>(windows.dilation) * n;
       Vec v = load(at);
-      if (windows.end[x] - windows.begin[x] == 3 && windows.step == 1) {  // the usual, unrolled
+      // The usual window, unrolled.
+      if (windows.end[x] - windows.begin[x] == 3 && windows.dilation == 1) {
         store(to + static_cast<size_t>(x) * n + i,
-              join<Max>(join<Max>(v, load(at + step)), load(at + 2 * step)));
+              join<Max>(join<Max>(v, load(at + stride)), load(at + 2 * stride)));
         continue;
       }
-      for (int32_t left = windows.end[x] - windows.begin[x] - windows.step; left > 0;
-           left -= windows.step)
-        v = join<Max>(v, load(at += step));
+      for (int32_t left = windows.end[x] - windows.begin[x] - windows.dilation; left > 0;
+           left -= windows.dilation)
+        v = join<Max>(v, load(at += stride));
       store(to + static_cast<size_t>(x) * n + i, v);
     }
 }

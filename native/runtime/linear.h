@@ -3,8 +3,8 @@
 //
 // Sparse weights are a bitmask and the values of its ones, row after row: a row is `words` 64-bit
 // words, column c is bit (c % 64) of word (c / 64), columns past the last are zero bits. Below one
-// non-zero in eight, columns are one byte each, the distance from the one before, which is smaller
-// and faster; a longer distance goes by way of values that are zero.
+// non-zero in eight, column indices are delta-encoded in one byte each, which is smaller and
+// faster; explicit zeros bridge a distance of more than 255 columns.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@ struct MaskRows {
   size_t rows;
 };
 
-struct StepRows {
-  const uint8_t* steps;   // from one value's column to the next one's; the first from column 0
+struct DeltaRows {
+  const uint8_t* deltas;  // from the previous value's column, in a row's first value from column 0
   const float* values;
   const uint64_t* first;  // index of each row's first value; and the end of the last
 };
@@ -35,11 +35,11 @@ struct LinearKernels {
   // x is [columns][n] and y is [rows][n], n a multiple of the lanes.
   void (*mask_many)(const MaskRows& weights, size_t begin, size_t end, const float* x, size_t n,
                     const float* bias, float* y);
-  // The same with columns as steps; x is [columns][n].
-  void (*step_one)(const StepRows& weights, size_t begin, size_t end, const float* x,
-                   const float* bias, float* y);
-  void (*step_many)(const StepRows& weights, size_t columns, size_t begin, size_t end,
-                    const float* x, size_t n, const float* bias, float* y);
+  // The same with delta-encoded column indices; x is [columns][n].
+  void (*delta_one)(const DeltaRows& weights, size_t begin, size_t end, const float* x,
+                    const float* bias, float* y);
+  void (*delta_many)(const DeltaRows& weights, size_t columns, size_t begin, size_t end,
+                     const float* x, size_t n, const float* bias, float* y);
   // The same with dense weights, [rows][cols].
   void (*dense_one)(const float* weights, size_t cols, size_t begin, size_t end, const float* x,
                     const float* bias, float* y);

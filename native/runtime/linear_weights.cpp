@@ -9,7 +9,7 @@ LinearWeights::LinearWeights(const uint8_t* mask, const float* values, size_t co
                              std::shared_ptr<const void> owner, size_t rows, size_t cols)
     : rows_(rows), cols_(cols) {
   if (count * 8 < rows * cols && count) {
-    make_steps(mask, values, count);
+    encode_deltas(mask, values, count);
     return;
   }
   mask_values_ = values;
@@ -33,9 +33,9 @@ LinearWeights::LinearWeights(const uint8_t* mask, const float* values, size_t co
   if (first_[rows] != count) throw std::invalid_argument("a mask needs one value for each one");
 }
 
-void LinearWeights::make_steps(const uint8_t* mask, const float* values, size_t count) {
+void LinearWeights::encode_deltas(const uint8_t* mask, const float* values, size_t count) {
   constexpr size_t longest = 255;
-  steps_.reserve(count);
+  deltas_.reserve(count);
   values_.reserve(count);
   first_.push_back(0);
   size_t used = 0;
@@ -50,16 +50,16 @@ void LinearWeights::make_steps(const uint8_t* mask, const float* values, size_t 
         if (used == count) throw std::invalid_argument("a mask needs one value for each one");
         size_t column = bit - row * cols_;
         for (; column - last > longest; last += longest) {
-          steps_.push_back(longest);
+          deltas_.push_back(longest);
           values_.push_back(0);
         }
-        steps_.push_back(static_cast<uint8_t>(column - last));
+        deltas_.push_back(static_cast<uint8_t>(column - last));
         values_.push_back(values[used++]);
         last = column;
       }
       ++bit;
     }
-    first_.push_back(steps_.size());
+    first_.push_back(deltas_.size());
   }
   if (used != count) throw std::invalid_argument("a mask needs one value for each one");
 }
@@ -70,12 +70,12 @@ LinearWeights::LinearWeights(const float* dense, size_t rows, size_t cols)
 void LinearWeights::run(size_t begin, size_t end, const float* x, size_t n, const float* bias,
                         float* y) const {
   const LinearKernels& kernels = SKINNY_CHOOSE(linear);
-  if (!steps_.empty()) {
-    StepRows weights{steps_.data(), values_.data(), first_.data()};
+  if (!deltas_.empty()) {
+    DeltaRows weights{deltas_.data(), values_.data(), first_.data()};
     if (n == 1)
-      kernels.step_one(weights, begin, end, x, bias, y);
+      kernels.delta_one(weights, begin, end, x, bias, y);
     else
-      kernels.step_many(weights, cols_, begin, end, x, n, bias, y);
+      kernels.delta_many(weights, cols_, begin, end, x, n, bias, y);
     return;
   }
   if (mask_.empty()) {
@@ -94,7 +94,7 @@ void LinearWeights::run(size_t begin, size_t end, const float* x, size_t n, cons
 
 size_t LinearWeights::bytes() const {
   size_t values = mask_values_ ? first_.back() : values_.size();
-  return (mask_.size() + first_.size()) * sizeof(uint64_t) + steps_.size() +
+  return (mask_.size() + first_.size()) * sizeof(uint64_t) + deltas_.size() +
          values * sizeof(float);
 }
 

@@ -10,11 +10,11 @@
 
 namespace skinny {
 
-// Dense, or values with a bitmask or with steps (linear.h).
+// Dense; or the non-zero values with a bitmask, or with delta-encoded column indices (linear.h).
 class LinearWeights {
  public:
-  // mask: flat bits over [rows][cols], low bit first; values: one for each, kept alive by `owner`
-  // and used where they are.
+  // mask: flat bits over [rows][cols], low bit first; values: one for each one of the mask, kept
+  // alive by `owner` and not copied.
   LinearWeights(const uint8_t* mask, const float* values, size_t count,
                 std::shared_ptr<const void> owner, size_t rows, size_t cols);
   LinearWeights(const float* dense, size_t rows, size_t cols);
@@ -26,17 +26,19 @@ class LinearWeights {
   size_t rows() const { return rows_; }
   size_t cols() const { return cols_; }
   size_t readable_columns() const { return (cols_ + 63) / 64 * 64; }
-  const char* form() const { return !steps_.empty() ? "steps" : !mask_.empty() ? "bitmask" : "dense"; }
+  const char* form() const {
+    return !deltas_.empty() ? "deltas" : !mask_.empty() ? "bitmask" : "dense";
+  }
   size_t bytes() const;
 
  private:
-  size_t rows_, cols_;
-  void make_steps(const uint8_t* mask, const float* values, size_t count);
+  void encode_deltas(const uint8_t* mask, const float* values, size_t count);
 
+  size_t rows_, cols_;
   std::vector<uint64_t> mask_, first_;
-  std::vector<uint8_t> steps_;
-  std::vector<float> values_;          // of steps, or all
-  const float* mask_values_ = nullptr;  // of the mask
+  std::vector<uint8_t> deltas_;
+  std::vector<float> values_;           // with deltas, or dense
+  const float* mask_values_ = nullptr;  // with a bitmask
   std::shared_ptr<const void> owner_;
 };
 

@@ -1,7 +1,6 @@
 #include "program.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -12,41 +11,43 @@
 namespace skinny {
 namespace {
 
-constexpr size_t most_images = 256;  // at a time: bounds the memory of a run
-constexpr size_t few_images = 4;     // up to here the tail runs image by image
+constexpr size_t max_images = 256;   // at a time: bounds the memory of a call
+constexpr size_t max_tail_runs = 4;  // up to this many images, the tail runs image by image
 constexpr size_t slack = 256;        // floats a kernel may read past the last position
 
 static_assert(slack >= row_slack);
 
 size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
-// Whole blocks of images, and single ones for the rest; a rest of more than half a block is a block.
-size_t blocks_of(size_t images) {
+// Images run in whole vectors; a remainder of at most half a vector runs image by image, a larger
+// one as a vector with unused lanes.
+size_t vector_count(size_t images) {
   size_t lanes = Engine::lanes();
   return images / lanes + (images % lanes * 2 > lanes);
 }
 
-size_t singles_of(size_t images) {
-  size_t lanes = Engine::lanes(), rest = images % lanes;
-  return rest * 2 > lanes ? 0 : rest;
+size_t single_count(size_t images) {
+  size_t lanes = Engine::lanes(), remainder = images % lanes;
+  return remainder * 2 > lanes ? 0 : remainder;
 }
 
-// The images of one run of a head: [first, first + count) in n lanes.
-struct Item {
-  Phase phase;
+// Images that go through the head together: [first, first + count), in n lanes.
+struct WorkItem {
+  Mode mode;
   size_t first, count, n;
 };
 
-void enter(const Program& program, const Images& x, const Item& item, const Place& place) {
+// Copies the item's images into the arena, interleaved.
+void load_images(const Program& program, const Images& x, const WorkItem& item,
+                 const ThreadContext& context) {
   const View& view = program.in;
-  clear_margins(view, place, share(view.channels, place.rank, place.size),
-                share(view.channels, place.rank + 1, place.size));
-  size_t lines = view.channels * view.height, size = view.size(), n = item.n;
-  for (size_t line = share(lines, place.rank, place.size);
-       line < share(lines, place.rank + 1, place.size); ++line) {
+  zero_padding(view, context, context.partition(view.channels));
+  size_t size = view.size(), n = item.n;
+  auto [begin, end] = context.partition(view.channels * view.height);
+  for (size_t line = begin; line < end; ++line) {
     size_t channel = line / view.height, row = line % view.height;
     size_t source = item.first * size + line * view.width;
-    float* to = place.at(view.at(channel, row));
+    float* to = context.at(view.at(channel, row));
     if (item.count < n) std::memset(to, 0, view.width * n * sizeof(float));
     for (size_t c = 0; c < view.width; ++c, to += n, ++source)
       for (size_t i = 0; i < item.count; ++i)
@@ -60,27 +61,28 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-void run_steps(const Program& program, const Place& place, Meeting& meeting, double* seconds) {
+void run_steps(const Program& program, const ThreadContext& context, Barrier& barrier,
+               double* seconds) {
   for (size_t i = 0; i < program.steps.size(); ++i) {
     double start = seconds ? now() : 0;
-    program.steps[i]->run(place);
-    meeting.wait();
-    if (seconds && place.rank == 0) seconds[i] += now() - start;
+    program.steps[i]->run(context);
+    barrier.wait();
+    if (seconds && context.rank == 0) seconds[i] += now() - start;
   }
 }
 
 }  // namespace
 
-struct Engine::Memory {
-  explicit Memory(size_t floats)
+struct Engine::Workspace {
+  explicit Workspace(size_t floats)
       : size(floats),
         data(static_cast<float*>(std::aligned_alloc(64, round_up(floats * sizeof(float), 64)))) {
     if (!data) throw std::bad_alloc();
     std::memset(data, 0, floats * sizeof(float));
   }
-  ~Memory() { std::free(data); }
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
+  ~Workspace() { std::free(data); }
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
   const size_t size;
   float* const data;
 };
@@ -97,106 +99,113 @@ size_t Program::scratch(size_t n) const {
 size_t Engine::lanes() { return static_cast<size_t>(SKINNY_CHOOSE(tile).lanes); }
 
 size_t Engine::singles(size_t images) {
-  return images / most_images * singles_of(most_images) + singles_of(images % most_images);
+  return images / max_images * single_count(max_images) + single_count(images % max_images);
 }
 
-std::unique_ptr<Engine::Memory> Engine::borrow(size_t floats) const {
-  std::unique_ptr<Memory> found;
+std::unique_ptr<Engine::Workspace> Engine::acquire(size_t floats) const {
+  std::unique_ptr<Workspace> found;
   {
     std::lock_guard lock(mutex_);
     auto fits = std::find_if(idle_.begin(), idle_.end(),
-                             [&](const auto& memory) { return memory->size >= floats; });
+                             [&](const auto& workspace) { return workspace->size >= floats; });
     if (fits != idle_.end()) {
       found = std::move(*fits);
       idle_.erase(fits);
     } else {
-      idle_.clear();  // outgrown
+      idle_.clear();  // too small from now on
     }
   }
-  return found ? std::move(found) : std::make_unique<Memory>(floats);
+  return found ? std::move(found) : std::make_unique<Workspace>(floats);
 }
 
-void Engine::give_back(std::unique_ptr<Memory> memory) const {
+void Engine::recycle(std::unique_ptr<Workspace> workspace) const {
   std::lock_guard lock(mutex_);
-  idle_.push_back(std::move(memory));
+  idle_.push_back(std::move(workspace));
 }
 
 void Engine::run(const Images& x, size_t images, float* y, size_t threads,
                  std::vector<double>* seconds) const {
-  size_t outputs = program[tail].out.size(), inputs = x.size;
+  size_t outputs = program(Mode::tail).out.size(), inputs = x.size;
   if (seconds)
-    for (size_t p = 0; p < phases; ++p) seconds[p].resize(program[p].steps.size());
-  for (size_t first = 0; first < images; first += most_images) {
-    Images part = x;
-    if (part.floats) part.floats += first * inputs;
-    if (part.bytes) part.bytes += first * inputs;
-    run_part(part, std::min(most_images, images - first), y + first * outputs, threads, seconds);
+    for (size_t mode = 0; mode < mode_count; ++mode)
+      seconds[mode].resize(programs_[mode].steps.size());
+  for (size_t first = 0; first < images; first += max_images) {
+    Images chunk = x;
+    if (chunk.floats) chunk.floats += first * inputs;
+    if (chunk.bytes) chunk.bytes += first * inputs;
+    run_chunk(chunk, std::min(max_images, images - first), y + first * outputs, threads, seconds);
   }
 }
 
-void Engine::run_part(const Images& x, size_t images, float* y, size_t threads,
-                      std::vector<double>* seconds) const {
-  std::vector<Item> items;
-  size_t blocks = blocks_of(images), done = 0;
-  for (size_t i = 0; i < blocks; ++i, done += lanes())
-    items.push_back({block, done, std::min(lanes(), images - done), lanes()});
-  for (; done < images; ++done) items.push_back({single, done, 1, 1});
+void Engine::run_chunk(const Images& x, size_t images, float* y, size_t threads,
+                       std::vector<double>* seconds) const {
+  std::vector<WorkItem> items;
+  size_t vectors = vector_count(images), done = 0;
+  for (size_t i = 0; i < vectors; ++i, done += lanes())
+    items.push_back({Mode::interleaved, done, std::min(lanes(), images - done), lanes()});
+  for (; done < images; ++done) items.push_back({Mode::single, done, 1, 1});
 
-  // Where the head's results wait for the tail: the tail's own input, or that of one image after
-  // the other.
-  const Program& end = program[tail];
-  size_t features = end.in.size();
-  size_t tail_n = images <= few_images ? 1 : round_up(images, lanes());
+  // The head writes its results where the tail reads them: into one arena for all images,
+  // interleaved, or into one arena per image.
+  const Program& tail = program(Mode::tail);
+  size_t features = tail.in.size();
+  size_t tail_n = images <= max_tail_runs ? 1 : round_up(images, lanes());
   size_t tail_runs = tail_n == 1 ? images : 1;
-  size_t tail_size = round_up(end.positions * tail_n + slack, 16);
+  size_t tail_size = round_up(tail.positions * tail_n + slack, 16);
 
-  size_t arena = 0, scratch = std::max(end.scratch(tail_n), size_t{16});
-  for (const Item& item : items) {
-    arena = std::max(arena, round_up(program[item.phase].positions * item.n + slack, 16));
-    scratch = std::max(scratch, program[item.phase].scratch(item.n));
+  size_t arena = 0, scratch = std::max(tail.scratch(tail_n), size_t{16});
+  for (const WorkItem& item : items) {
+    const Program& head = program(item.mode);
+    arena = std::max(arena, round_up(head.positions * item.n + slack, 16));
+    scratch = std::max(scratch, head.scratch(item.n));
   }
   scratch = round_up(scratch, 16);
   size_t each = arena + scratch;
-  auto memory = borrow(threads * each + tail_runs * tail_size);
-  float* tails = memory->data + threads * each;
-
-  auto head = [&](const Item& item, const Place& place, Meeting& meeting, bool timed) {
-    const Program& start = program[item.phase];
-    enter(start, x, item, place);
-    meeting.wait();
-    run_steps(start, place, meeting, timed ? seconds[item.phase].data() : nullptr);
-    for (size_t f = share(features, place.rank, place.size);
-         f < share(features, place.rank + 1, place.size); ++f)
-      for (size_t i = 0; i < item.count; ++i) {
-        size_t image = item.first + i;
-        float* to = tail_n == 1 ? tails + image * tail_size + end.in.offset + f
-                                : tails + (end.in.offset + f) * tail_n + image;
-        *to = place.at(start.out.offset + f)[i];
-      }
-    meeting.wait();
+  auto workspace = acquire(threads * each + tail_runs * tail_size);
+  float* tails = workspace->data + threads * each;
+  auto times = [&](Mode mode, size_t rank) {
+    return seconds && rank == 0 ? seconds[static_cast<size_t>(mode)].data() : nullptr;
   };
 
-  with_team(threads, [&](const Member& me) {
-    Meeting alone(1);
-    float* own = memory->data + me.rank * each;
-    bool timed = seconds && me.rank == 0;
-    // As many items as divide evenly are done by one thread each, the rest by all together.
-    size_t evenly = items.size() / me.size * me.size;
-    for (size_t i = me.rank; i < evenly; i += me.size)
-      head(items[i], {own, items[i].n, own + arena, 0, 1}, alone, timed);
-    me.meeting.wait();
+  auto run_head = [&](const WorkItem& item, const ThreadContext& context, Barrier& barrier,
+                      double* timed) {
+    const Program& head = program(item.mode);
+    load_images(head, x, item, context);
+    barrier.wait();
+    run_steps(head, context, barrier, timed);
+    auto [begin, end] = context.partition(features);
+    for (size_t f = begin; f < end; ++f)
+      for (size_t i = 0; i < item.count; ++i) {
+        size_t image = item.first + i;
+        float* to = tail_n == 1 ? tails + image * tail_size + tail.in.offset + f
+                                : tails + (tail.in.offset + f) * tail_n + image;
+        *to = context.at(head.out.offset + f)[i];
+      }
+    barrier.wait();
+  };
+
+  with_team(threads, [&](size_t rank, size_t size, Barrier& barrier) {
+    Barrier alone(1);
+    float* own = workspace->data + rank * each;
+    // As many items as divide evenly are computed by one thread each, the others by the whole team.
+    size_t evenly = items.size() / size * size;
+    for (size_t i = rank; i < evenly; i += size)
+      run_head(items[i], {own, items[i].n, own + arena, 0, 1}, alone, times(items[i].mode, rank));
+    barrier.wait();
     for (size_t i = evenly; i < items.size(); ++i)
-      head(items[i], {memory->data, items[i].n, own + arena, me.rank, me.size}, me.meeting, timed);
-    for (size_t run = 0; run < tail_runs; ++run) {
-      Place place{tails + run * tail_size, tail_n, own + arena, me.rank, me.size};
-      run_steps(end, place, me.meeting, timed ? seconds[tail].data() : nullptr);
-      size_t outputs = end.out.size(), count = tail_n == 1 ? 1 : images;
-      for (size_t o = share(outputs, me.rank, me.size); o < share(outputs, me.rank + 1, me.size); ++o)
+      run_head(items[i], {workspace->data, items[i].n, own + arena, rank, size}, barrier,
+               times(items[i].mode, rank));
+    for (size_t image = 0; image < tail_runs; ++image) {
+      ThreadContext context{tails + image * tail_size, tail_n, own + arena, rank, size};
+      run_steps(tail, context, barrier, times(Mode::tail, rank));
+      size_t outputs = tail.out.size(), count = tail_n == 1 ? 1 : images;
+      auto [begin, end] = context.partition(outputs);
+      for (size_t o = begin; o < end; ++o)
         for (size_t i = 0; i < count; ++i)
-          y[(run + i) * outputs + o] = place.at(end.out.offset + o)[i];
+          y[(image + i) * outputs + o] = context.at(tail.out.offset + o)[i];
     }
   });
-  give_back(std::move(memory));
+  recycle(std::move(workspace));
 }
 
 }  // namespace skinny

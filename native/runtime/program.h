@@ -1,6 +1,7 @@
 // A planned network: programs of steps, and how a batch is divided among them.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -18,41 +19,44 @@ struct Program {
   size_t scratch(size_t n) const;
 };
 
-// Images as they come: bytes or floats, [image][channel][row][column].
+// The caller's images: bytes or floats, [image][channel][row][column].
 struct Images {
-  const uint8_t* bytes = nullptr;  // with value * scale + shift of its channel
+  const uint8_t* bytes = nullptr;  // which become value * scale + shift, by channel
   const float* floats = nullptr;
   std::vector<float> scale, shift;
   size_t size = 0;  // of one image
 };
 
-// Which program a step belongs to.
-enum Phase : size_t { single, block, tail, phases };
+// The batch mode a program is planned for.
+enum class Mode : size_t { single, interleaved, tail };
+constexpr size_t mode_count = 3;
 
-// The network: a head that runs on one image (`single`) or on a vector of images (`block`), and a
-// tail of fully connected layers that runs on all images of a batch at once.
+// The network: a head that runs on one image (`single`) or on a vector of images (`interleaved`),
+// and a tail of fully connected layers that runs on all images of a batch at once.
 class Engine {
  public:
   Engine();
   ~Engine();
-  Program program[phases];
+  Program& program(Mode mode) { return programs_[static_cast<size_t>(mode)]; }
+  const Program& program(Mode mode) const { return programs_[static_cast<size_t>(mode)]; }
 
   static size_t lanes();
-  // y: [images][outputs]. Adds each step's seconds to `seconds[phase]` where it is given.
+  // y: [images][outputs]. Adds each step's seconds to `seconds[mode]` unless it is null.
   void run(const Images& x, size_t images, float* y, size_t threads,
            std::vector<double>* seconds) const;
   // How many images of a batch run one by one; the others run in vectors.
   static size_t singles(size_t images);
 
  private:
-  struct Memory;
-  void run_part(const Images& x, size_t images, float* y, size_t threads,
-                std::vector<double>* seconds) const;
-  std::unique_ptr<Memory> borrow(size_t floats) const;
-  void give_back(std::unique_ptr<Memory> memory) const;
+  struct Workspace;
+  void run_chunk(const Images& x, size_t images, float* y, size_t threads,
+                 std::vector<double>* seconds) const;
+  std::unique_ptr<Workspace> acquire(size_t floats) const;
+  void recycle(std::unique_ptr<Workspace> workspace) const;
 
+  std::array<Program, mode_count> programs_;
   mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<Memory>> idle_;  // of former runs, to be used again
+  mutable std::vector<std::unique_ptr<Workspace>> idle_;  // of former calls, to be used again
 };
 
 }  // namespace skinny

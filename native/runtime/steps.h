@@ -1,98 +1,103 @@
 // The steps of a program: what the planner (skinny/runtime/plan.py) makes of a graph.
 //
-// A step is shared by the members of a team, each doing its part; the team meets between steps.
-// Steps hold no state of a run: one program serves any number of callers at once.
+// The threads of a team run a step together, each on a range of its work, and meet at a barrier
+// between steps. Steps are immutable: one program serves any number of callers at once.
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "pointwise.h"
-#include "view.h"
 #include "conv_weights.h"
 #include "linear_weights.h"
+#include "pointwise.h"
+#include "view.h"
 
 namespace skinny {
 
-// One member's place in a run.
-struct Place {
+// What one thread of a team works with.
+struct ThreadContext {
   float* arena;
-  size_t n;        // images interleaved
-  float* scratch;  // this member's own
-  size_t rank, size;
+  size_t n;            // images interleaved
+  float* scratch;      // this thread's own
+  size_t rank, size;   // of the team
 
   float* at(size_t position) const { return arena + position * n; }
+  // This thread's range of [0, count).
+  Range partition(size_t count) const { return skinny::partition(count, rank, size); }
 };
 
 class Step {
  public:
   virtual ~Step() = default;
-  virtual void run(const Place& place) const = 0;
+  virtual void run(const ThreadContext& context) const = 0;
   virtual size_t scratch(size_t) const { return 0; }  // floats, for n interleaved images
 };
 
-// Sets to zero what lies around the rows of `view`, for channels [begin, end).
-void clear_margins(const View& view, const Place& place, size_t begin, size_t end);
+// Zeroes the padding around the rows of `view`, for a range of its channels.
+void zero_padding(const View& view, const ThreadContext& context, Range channels);
 
 struct Stage {
   std::shared_ptr<const ConvWeights> weights;
   std::vector<float> bias;
-  float low, high;                      // clamping, done in registers
-  Activation activation;                // any other, done on the scratch buffer
-  float a, b;
+  float low, high;        // clamping, done in registers
+  Activation activation;  // any other, done on the scratch buffer
 };
 
-// The windows of a pooling layer.
+// The windows of a pooling layer. `windows` points into `columns`, so a Pool stays where it is.
 struct Pool {
-  bool max = true;
+  static constexpr size_t max_rows = 4096;  // of a window
   struct Axis {
     std::vector<int32_t> begin, end;
     std::vector<float> scale;
-    int32_t step = 1;
-  } rows, columns;
-  Windows windows{};  // of the columns
+    int32_t dilation = 1;
+  };
+  const bool max;
+  const Axis rows, columns;
+  Windows windows;  // of the columns
 
-  // Finds the regular windows; the axes must stay where they are from then on.
-  void prepare();
+  Pool(bool largest, Axis row_axis, Axis column_axis);
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
   // Row y of a channel's output; row(i) is where row i of its input begins.
   template <class Row>
-  void run(size_t y, const Row& row, size_t width, size_t n, float* column, float* to) const {
-    const float* seen[most_rows];
+  void run(size_t y, const Row& row, size_t width, size_t n, float* reduced, float* to) const {
+    const float* covered[max_rows];
     size_t count = 0;
-    for (int32_t i = rows.begin[y]; i < rows.end[y]; i += rows.step)
-      seen[count++] = row(static_cast<size_t>(i));
-    SKINNY_CHOOSE(pointwise).pool(max, seen, count, rows.scale[y], windows, width, n, column, to);
+    for (int64_t i = rows.begin[y]; i < rows.end[y]; i += rows.dilation)
+      covered[count++] = row(static_cast<size_t>(i));
+    SKINNY_CHOOSE(pointwise).pool(max, covered, count, rows.scale[y], windows, width, n, reduced,
+                                  to);
   }
-  static constexpr size_t most_rows = 4096;  // of a window
 };
 
 // A convolution and the 1x1 convolutions after it, tile by tile: a tile of the first goes through
-// all of them before the next one begins, so that only the last result leaves the cache. A pooling
-// layer at the end is done row by row, as soon as the rows it needs are there.
+// all of them before the next tile begins, so that only the last result leaves the cache. A pooling
+// layer at the end is computed row by row, as soon as the rows under its windows are complete.
 class Chain : public Step {
  public:
   View in, out;
-  size_t height = 0, width = 0;  // of what is computed; `out` is smaller if it is pooled
+  size_t height = 0, width = 0;  // of the convolutions' output; `out` is smaller if it is pooled
   std::shared_ptr<const Pool> pool;
   size_t first = 0;        // position in `in` of the first tile's first tap
-  bool flat = false;       // one image: rows run on into each other, `pitch` apart
+  bool flat = false;       // one image whose rows are computed as one long row, padding included
   size_t tile_rows = 1, tile_columns = 1;  // a tile: rows x vectors
-  bool share_channels = false;             // the team shares output channels instead of tiles
+  bool split_channels = false;             // threads split output channels instead of tiles
   std::vector<Stage> stages;
 
-  void run(const Place& place) const override;
+  void run(const ThreadContext& context) const override;
   size_t scratch(size_t n) const override;
 
  private:
   struct Grid;
   struct Ring;
-  void run_tile(const Grid& grid, const Place& place, size_t row, size_t tile_across,
+  void run_tile(const Grid& grid, const ThreadContext& context, size_t row, size_t tile_across,
                 const Ring* ring) const;
-  void run_pooled(const Grid& grid, const Place& place) const;
-  void leave(const Grid& grid, const Place& place, const Ring* ring, const float* from,
-             size_t begin, size_t end, size_t row, size_t column, size_t rows,
-             size_t floats) const;
-  size_t widest() const;
+  void run_pooled(const Grid& grid, const ThreadContext& context) const;
+  void store_tile(const Grid& grid, const ThreadContext& context, const Ring* ring,
+                  const float* from, Range channels, size_t row, size_t column, size_t rows,
+                  size_t floats) const;
+  size_t max_channels() const;
   size_t ring_rows() const;
 };
 
@@ -101,10 +106,9 @@ class Linear : public Step {
   View in, out;
   std::shared_ptr<const LinearWeights> weights;
   std::vector<float> bias;
-  Activation activation = Activation::none;
-  float a = 0, b = 0;
+  Activation activation;
 
-  void run(const Place& place) const override;
+  void run(const ThreadContext& context) const override;
   size_t scratch(size_t n) const override;
 };
 
@@ -113,35 +117,35 @@ class Pooling : public Step {
   View in, out;
   std::shared_ptr<const Pool> pool;
 
-  void run(const Place& place) const override;
+  void run(const ThreadContext& context) const override;
   size_t scratch(size_t n) const override;
 };
 
-// out(channel * phases + p, y, x) = in(channel, y * stride + row[p], x * stride + column[p]), zero
-// outside of `in`: a padded copy, or the phases of a strided convolution.
-class Sample : public Step {
+// out(channel * m + i, y, x) = in(channel, y * stride_y + row[i], x * stride_x + column[i]) for the
+// m pairs (row[i], column[i]), zero outside of `in`. A strided convolution has stride one on the
+// result; with strides of one this is a padded copy.
+class SpaceToDepth : public Step {
  public:
   View in, out;
   int64_t stride_y = 1, stride_x = 1;
   std::vector<int64_t> row, column;
 
-  void run(const Place& place) const override;
+  void run(const ThreadContext& context) const override;
 };
 
-// The rest works on compact values.
+// The views of all steps below are compact.
 class Activate : public Step {
  public:
   View in, out;
-  Activation activation = Activation::none;
-  float a = 0, b = 0;
-  void run(const Place& place) const override;
+  Activation activation;
+  void run(const ThreadContext& context) const override;
 };
 
 class Scale : public Step {
  public:
   View in, out;
   std::vector<float> scale, shift;  // one per channel
-  void run(const Place& place) const override;
+  void run(const ThreadContext& context) const override;
 };
 
 class Normalise : public Step {
@@ -149,7 +153,7 @@ class Normalise : public Step {
   View in, out;
   int size = 1;
   float alpha = 0, beta = 0, k = 1;
-  void run(const Place& place) const override;
+  void run(const ThreadContext& context) const override;
 };
 
 // out[i][j][k][l] = left + right, a stride of zero where a side is broadcast.
@@ -157,15 +161,16 @@ class Add : public Step {
  public:
   View left, right, out;
   size_t shape[4] = {1, 1, 1, 1}, left_stride[4] = {}, right_stride[4] = {};
-  void run(const Place& place) const override;
+  void run(const ThreadContext& context) const override;
 };
 
+// Each input is [outer][its own size]; so is the output.
 class Concat : public Step {
  public:
   std::vector<View> in;
   View out;
   size_t outer = 1;
-  void run(const Place& place) const override;
+  void run(const ThreadContext& context) const override;
 };
 
 class Softmax : public Step {
@@ -173,7 +178,7 @@ class Softmax : public Step {
   View in, out;
   size_t outer = 1, axis = 1, inner = 1;
   bool log = false;
-  void run(const Place& place) const override;
+  void run(const ThreadContext& context) const override;
 };
 
 }  // namespace skinny

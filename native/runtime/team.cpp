@@ -29,10 +29,10 @@ void wait_while(const std::atomic<uint32_t>& value, uint32_t old) {
   while (value.load(std::memory_order_acquire) == old) value.wait(old, std::memory_order_acquire);
 }
 
-class Pool {
+class ThreadPool {
  public:
-  // False when another caller has the pool.
-  bool run(size_t wanted, const std::function<void(const Member&)>& work) {
+  // False when the pool is working for another caller.
+  bool run(size_t wanted, const Work& work) {
     std::unique_lock lock(busy_, std::try_to_lock);
     if (!lock) return false;
     try {
@@ -41,19 +41,19 @@ class Pool {
         uint32_t seen = round_.load();
         helpers_.emplace_back([this, rank, seen] { help(rank, seen); });
       }
-    } catch (const std::system_error&) {  // no more threads to be had: a smaller team
+    } catch (const std::system_error&) {  // the system has no more threads: a smaller team
       wanted = helpers_.size() + 1;
     }
-    Meeting meeting(wanted);
+    Barrier barrier(wanted);
     work_ = &work;
-    meeting_ = &meeting;
+    barrier_ = &barrier;
     size_ = wanted;
-    left_.store(static_cast<uint32_t>(helpers_.size()), std::memory_order_relaxed);
+    running_.store(static_cast<uint32_t>(helpers_.size()), std::memory_order_relaxed);
     round_.fetch_add(1, std::memory_order_release);
     round_.notify_all();
-    work({0, wanted, meeting});
-    for (uint32_t left; (left = left_.load(std::memory_order_acquire)) != 0;)
-      wait_while(left_, left);
+    work(0, wanted, barrier);
+    for (uint32_t running; (running = running_.load(std::memory_order_acquire)) != 0;)
+      wait_while(running_, running);
     return true;
   }
 
@@ -62,29 +62,29 @@ class Pool {
     for (;;) {
       wait_while(round_, seen);
       ++seen;
-      if (rank < size_) (*work_)({rank, size_, *meeting_});
-      if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) left_.notify_one();
+      if (rank < size_) (*work_)(rank, size_, *barrier_);
+      if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) running_.notify_one();
     }
   }
 
   std::mutex busy_;
   std::vector<std::thread> helpers_;
-  const std::function<void(const Member&)>* work_ = nullptr;
-  Meeting* meeting_ = nullptr;
+  const Work* work_ = nullptr;
+  Barrier* barrier_ = nullptr;
   size_t size_ = 0;
-  std::atomic<uint32_t> round_{0}, left_{0};
+  std::atomic<uint32_t> round_{0}, running_{0};
 };
 
-// The process's pool. Never destroyed: its helpers wait until the process ends. A forked child has
-// no helpers, and perhaps a lock nobody will release, so it starts a pool of its own.
-Pool& pool() {
+// The process's pool. Never destroyed: its threads wait until the process ends. A forked child has
+// none of these threads, and perhaps a locked mutex, so it starts a pool of its own.
+ThreadPool& pool() {
   static std::mutex mutex;
-  static std::atomic<Pool*> current{nullptr};
+  static std::atomic<ThreadPool*> current{nullptr};
   static std::atomic<pid_t> owner{0};
   if (owner.load() == getpid()) return *current.load();
   std::lock_guard lock(mutex);
   if (owner.load() != getpid()) {
-    current = new Pool;
+    current = new ThreadPool;
     owner = getpid();
   }
   return *current.load();
@@ -92,10 +92,10 @@ Pool& pool() {
 
 }  // namespace
 
-void Meeting::wait() {
-  if (members_ == 1) return;
+void Barrier::wait() {
+  if (threads_ == 1) return;
   uint32_t round = round_.load(std::memory_order_acquire);
-  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == members_) {
+  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads_) {
     arrived_.store(0, std::memory_order_relaxed);
     round_.fetch_add(1, std::memory_order_release);
     round_.notify_all();
@@ -104,10 +104,10 @@ void Meeting::wait() {
   }
 }
 
-void with_team(size_t wanted, const std::function<void(const Member&)>& work) {
+void with_team(size_t wanted, const Work& work) {
   if (wanted > 1 && pool().run(wanted, work)) return;
-  Meeting alone(1);
-  work({0, 1, alone});
+  Barrier alone(1);
+  work(0, 1, alone);
 }
 
 }  // namespace skinny

@@ -8,27 +8,25 @@
 
 namespace skinny {
 
-// Where the members of a team meet: nobody leaves before everybody came. Spins for a moment, since
-// steps take microseconds, then sleeps, since another process may have the other core.
-class Meeting {
+// No thread leaves wait() before all threads have entered it. Spins for a moment, since steps take
+// microseconds, then sleeps, since another process may have the other core.
+class Barrier {
  public:
-  explicit Meeting(size_t members) : members_(members) {}
+  explicit Barrier(size_t threads) : threads_(threads) {}
   void wait();
 
  private:
-  const size_t members_;
+  const size_t threads_;
   std::atomic<size_t> arrived_{0};
   std::atomic<uint32_t> round_{0};
 };
 
-struct Member {
-  size_t rank, size;
-  Meeting& meeting;
-};
+// Thread `rank` of a team of `size`, whose threads share the barrier.
+using Work = std::function<void(size_t rank, size_t size, Barrier& barrier)>;
 
-// Calls work once for each member of a team, on as many threads, the caller's among them. The team
-// has `wanted` members, or one when the process's one pool of helpers is busy with another caller:
-// both then run side by side. `work` must not throw, and must be right for any size.
-void with_team(size_t wanted, const std::function<void(const Member&)>& work);
+// Calls work once for each thread of a team, one of which is the caller's. The team has `wanted`
+// threads; or one, when the process's one pool of threads is busy with another caller: both then
+// run side by side. `work` must not throw, and must be right for any size.
+void with_team(size_t wanted, const Work& work);
 
 }  // namespace skinny

@@ -1,102 +1,273 @@
 """The compiled kernels (sources in native/). Import them through `skinny.native`, which tells what
-to do when they were not built."""
+to do when they were not built; the planner (`skinny.runtime.plan` and what it imports) is loaded
+only where they exist. A test compares the names here with those of the module."""
 
-from typing import Any, overload
+import enum
+from collections.abc import Sequence
+from typing import Protocol, overload
 
+import numpy as np
 from numpy.typing import NDArray
 
-Bytes = NDArray[Any]  # one-dimensional contiguous uint8
+# One-dimensional and contiguous, unless said otherwise.
+_Bytes = NDArray[np.uint8]
+_Floats = NDArray[np.float32]
 
 def isa() -> str: ...
+
+# Codecs (native/bitmask.cpp, entropy.cpp, symbols.cpp); their callers are in skinny.packing.
 def bitmask_find(
-    dense: Bytes, width: int, signed_zeros: bool, mask: Bytes, threads: int
+    dense: _Bytes, width: int, signed_zeros: bool, mask: _Bytes, threads: int
 ) -> int: ...
-def bitmask_ones(mask: Bytes, count: int, threads: int) -> int: ...
-def bitmask_gather(dense: Bytes, width: int, mask: Bytes, values: Bytes, threads: int) -> None: ...
-def bitmask_scatter(values: Bytes, width: int, mask: Bytes, dense: Bytes, threads: int) -> None: ...
-def entropy_histogram(mask: Bytes, out: NDArray[Any], threads: int) -> None: ...
+def bitmask_ones(mask: _Bytes, count: int, threads: int) -> int: ...
+def bitmask_gather(
+    dense: _Bytes, width: int, mask: _Bytes, values: _Bytes, threads: int
+) -> None: ...
+def bitmask_scatter(
+    values: _Bytes, width: int, mask: _Bytes, dense: _Bytes, threads: int
+) -> None: ...
+def entropy_histogram(mask: _Bytes, out: NDArray[np.uint64], threads: int) -> None: ...
 def entropy_encode(
-    mask: Bytes,
-    frequencies: NDArray[Any],
-    states: NDArray[Any],
-    word_counts: NDArray[Any],
+    mask: _Bytes,
+    frequencies: NDArray[np.uint32],
+    states: NDArray[np.uint64],
+    word_counts: NDArray[np.uint16],
     threads: int,
 ) -> bytes: ...
-def symbols_split(values: Bytes, width: int, symbols: Bytes, rest: Bytes, threads: int) -> None: ...
-def symbols_join(symbols: Bytes, rest: Bytes, width: int, values: Bytes, threads: int) -> None: ...
+def entropy_decode(
+    words: NDArray[np.uint32],
+    states: NDArray[np.uint64],
+    word_counts: NDArray[np.uint16],
+    frequencies: NDArray[np.uint32],
+    mask: _Bytes,
+    threads: int,
+) -> bool: ...
+def symbols_split(
+    values: _Bytes, width: int, symbols: _Bytes, rest: _Bytes, threads: int
+) -> None: ...
+def symbols_join(
+    symbols: _Bytes, rest: _Bytes, width: int, values: _Bytes, threads: int
+) -> None: ...
 def symbols_encode(
-    bytes: Bytes,
-    frequencies: NDArray[Any],
-    states: NDArray[Any],
-    word_counts: NDArray[Any],
+    bytes: _Bytes,
+    frequencies: NDArray[np.uint32],
+    states: NDArray[np.uint64],
+    word_counts: NDArray[np.uint16],
     threads: int,
 ) -> bytes: ...
 def symbols_decode(
-    words: NDArray[Any],
-    states: NDArray[Any],
-    word_counts: NDArray[Any],
-    frequencies: NDArray[Any],
-    bytes: Bytes,
-    threads: int,
-) -> bool: ...
-def entropy_decode(
-    words: NDArray[Any],
-    states: NDArray[Any],
-    word_counts: NDArray[Any],
-    frequencies: NDArray[Any],
-    mask: Bytes,
+    words: NDArray[np.uint32],
+    states: NDArray[np.uint64],
+    word_counts: NDArray[np.uint16],
+    frequencies: NDArray[np.uint32],
+    bytes: _Bytes,
     threads: int,
 ) -> bool: ...
 
-# The runtime (native/runtime/bind.cpp); its caller is skinny.runtime.
+# The runtime (native/runtime/); its caller is skinny.runtime.
+
+TILE_VECTORS: int  # at most, in one tile
+MAX_BYTE_TAPS: int  # of a block whose tap indices are bytes
+MAX_TAPS: int  # of a block of a sparse convolution
+MAX_OFFSET: int  # positions of an arena, and floats to a tap
+MAX_POOL_ROWS: int  # entries of a pooling window along one axis
+MAX_THREADS: int
+
+class Mode(enum.IntEnum):
+    """The batch mode a program is planned for."""
+
+    single = 0
+    interleaved = 1
+    tail = 2
+
+class ActivationKind(enum.Enum):
+    none = 0
+    clamp = 1
+    leaky_relu = 2
+    elu = 3
+    sigmoid = 4
+    tanh = 5
+    silu = 6
+    gelu = 7
+    gelu_tanh = 8
+    hardswish = 9
+    hardsigmoid = 10
+
+class _View(Protocol):
+    """`skinny.runtime.layout.View`; native code reads its attributes by name."""
+
+    @property
+    def offset(self) -> int: ...
+    @property
+    def channels(self) -> int: ...
+    @property
+    def height(self) -> int: ...
+    @property
+    def width(self) -> int: ...
+    @property
+    def channel_stride(self) -> int: ...
+    @property
+    def row_stride(self) -> int: ...
+    @property
+    def origin(self) -> int: ...
+
+class _Axis(Protocol):
+    """`skinny.runtime.windows.Axis`; native code reads its attributes by name."""
+
+    @property
+    def begin(self) -> NDArray[np.int32]: ...
+    @property
+    def end(self) -> NDArray[np.int32]: ...
+    @property
+    def scale(self) -> _Floats: ...
+    @property
+    def dilation(self) -> int: ...
+
 class ConvWeights:
     def __init__(
         self,
-        weights: NDArray[Any],
-        offsets: NDArray[Any],
+        *,
+        weights: _Floats,  # [outputs, taps]
+        offsets: NDArray[np.int32],
         groups: int,
         group_stride: int,
         block_taps: int,
-        parts: int,
+        ranges: int,
         dense: bool,
     ) -> None: ...
+    @property
+    def bytes(self) -> int: ...
 
 class LinearWeights:
     @overload
-    def __init__(self, mask: Bytes, values: NDArray[Any], rows: int, columns: int) -> None: ...
+    def __init__(self, *, mask: _Bytes, values: _Floats, rows: int, columns: int) -> None: ...
     @overload
-    def __init__(self, dense: NDArray[Any]) -> None: ...
+    def __init__(self, *, dense: _Floats) -> None: ...  # [rows, columns]
     @property
     def form(self) -> str: ...
     @property
     def bytes(self) -> int: ...
 
+class Activation:
+    def __init__(self, kind: ActivationKind, a: float = ..., b: float = ...) -> None: ...
+
+class Stage:
+    """One convolution of a chain."""
+
+    def __init__(
+        self,
+        *,
+        weights: ConvWeights,
+        bias: _Floats,
+        low: float,
+        high: float,
+        activation: Activation,
+    ) -> None: ...
+
+class Pool:
+    """The windows of a pooling layer."""
+
+    def __init__(self, *, max: bool, rows: _Axis, columns: _Axis) -> None: ...
+
 class Engine:
+    """The programs of a network. Every step is checked against its program's arena when it is
+    added: a ValueError tells what does not fit."""
+
     def __init__(self) -> None: ...
     @staticmethod
     def lanes() -> int: ...
     @staticmethod
     def singles(images: int) -> int: ...
-    def begin(self, *arguments: Any) -> None: ...
-    def add_chain(self, *arguments: Any) -> None: ...
-    def add_linear(self, *arguments: Any) -> None: ...
-    def add_pool(self, *arguments: Any) -> None: ...
-    def add_sample(self, *arguments: Any) -> None: ...
-    def add_activate(self, *arguments: Any) -> None: ...
-    def add_scale(self, *arguments: Any) -> None: ...
-    def add_lrn(self, *arguments: Any) -> None: ...
-    def add_add(self, *arguments: Any) -> None: ...
-    def add_concat(self, *arguments: Any) -> None: ...
-    def add_softmax(self, *arguments: Any) -> None: ...
+    def begin(self, *, mode: Mode, positions: int, source: _View, target: _View) -> None: ...
+    def add_chain(
+        self,
+        *,
+        mode: Mode,
+        source: _View,
+        target: _View,
+        height: int,
+        width: int,
+        first: int,
+        flat: bool,
+        tile_rows: int,
+        tile_vectors: int,
+        split_channels: bool,
+        stages: Sequence[Stage],
+        pool: Pool | None,
+    ) -> None: ...
+    def add_linear(
+        self,
+        *,
+        mode: Mode,
+        source: _View,
+        target: _View,
+        weights: LinearWeights,
+        bias: _Floats,
+        activation: Activation,
+    ) -> None: ...
+    def add_pool(self, *, mode: Mode, source: _View, target: _View, pool: Pool) -> None: ...
+    def add_space_to_depth(
+        self,
+        *,
+        mode: Mode,
+        source: _View,
+        target: _View,
+        stride: Sequence[int],
+        rows: Sequence[int],
+        columns: Sequence[int],
+    ) -> None: ...
+    def add_activate(
+        self, *, mode: Mode, source: _View, target: _View, activation: Activation
+    ) -> None: ...
+    def add_scale(
+        self, *, mode: Mode, source: _View, target: _View, scale: _Floats, shift: _Floats
+    ) -> None: ...
+    def add_lrn(
+        self,
+        *,
+        mode: Mode,
+        source: _View,
+        target: _View,
+        size: int,
+        alpha: float,
+        beta: float,
+        k: float,
+    ) -> None: ...
+    def add_add(
+        self,
+        *,
+        mode: Mode,
+        left: _View,
+        right: _View,
+        target: _View,
+        shape: Sequence[int],
+        left_strides: Sequence[int],
+        right_strides: Sequence[int],
+    ) -> None: ...
+    def add_concat(
+        self, *, mode: Mode, sources: Sequence[_View], target: _View, outer: int
+    ) -> None: ...
+    def add_softmax(
+        self,
+        *,
+        mode: Mode,
+        source: _View,
+        target: _View,
+        outer: int,
+        axis: int,
+        inner: int,
+        log: bool,
+    ) -> None: ...
     def run_floats(
-        self, x: NDArray[Any], y: NDArray[Any], threads: int, timed: bool
+        self, *, x: _Floats, y: _Floats, threads: int, timed: bool
     ) -> list[list[float]]: ...
     def run_bytes(
         self,
-        x: Bytes,
-        scale: NDArray[Any],
-        shift: NDArray[Any],
-        y: NDArray[Any],
+        *,
+        x: _Bytes,
+        scale: _Floats,
+        shift: _Floats,
+        y: _Floats,
         threads: int,
         timed: bool,
     ) -> list[list[float]]: ...

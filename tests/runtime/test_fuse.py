@@ -1,7 +1,8 @@
 from runtime_builder import Builder
 from runtime_cases import CASES
 
-from skinny.runtime.fuse import Kind, fuse
+from skinny._native import ActivationKind
+from skinny.runtime.fuse import fuse
 from skinny.runtime.plan import split_tail
 from skinny.runtime.shapes import infer
 
@@ -16,7 +17,7 @@ def test_an_activation_joins_the_layer_before_it():
     builder.add("relu")
     (layer,) = layers_of(builder)
     assert layer.op == "conv"
-    assert layer.activations[0].kind == Kind.clamp
+    assert layer.activations[0].kind == ActivationKind.clamp
     assert layer.output == builder.last
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from runtime_builder import Builder
 from runtime_cases import CASES
 
-from skinny import native, packing
+from skinny import _native, packing
 from skinny.runtime import load, reference
 
 
@@ -93,25 +93,31 @@ def test_linear_weights_take_no_more_than_bitmask_and_values(density):
     rows, columns = 64, 1024
     kept = rng.random(rows * columns) < density
     mask, values = np.packbits(kept, bitorder="little"), np.ones(kept.sum(), np.float32)
-    weights = native.extension().LinearWeights(mask, values, rows, columns)
-    assert weights.form == ("steps" if density < 1 / 8 else "bitmask")
+    weights = _native.LinearWeights(mask=mask, values=values, rows=rows, columns=columns)
+    assert weights.form == ("deltas" if density < 1 / 8 else "bitmask")
     row_starts = 8 * (rows + 1)
     assert weights.bytes <= mask.nbytes + values.nbytes + row_starts
 
 
 @pytest.mark.parametrize("density", [0.02, 0.05, 0.1, 0.13, 0.25, 0.5, 0.75])
 def test_convolution_weights_take_no_more_than_bitmask_and_values(density):
-    outputs, channels, kernel, block, parts = 192, 96, 25, 10, 2
+    outputs, channels, kernel, block, ranges = 192, 96, 25, 10, 2
     rng = np.random.default_rng(0)
     kept = rng.random((outputs, channels * kernel)) < density
     offsets = np.arange(channels * kernel, dtype=np.int32)
-    weights = native.extension().ConvWeights(
-        kept.astype(np.float32), offsets, 1, 0, block * kernel, parts, False
+    weights = _native.ConvWeights(
+        weights=kept.astype(np.float32),
+        offsets=offsets,
+        groups=1,
+        group_stride=0,
+        block_taps=block * kernel,
+        ranges=ranges,
+        dense=False,
     )
     blocks = -(-channels // block)
     mask = outputs * blocks * -(-block * kernel // 8)  # a row of a block begins a byte
     row_starts = 4 * outputs * blocks
-    table, slack = 4 * block * kernel, 7 * blocks * parts
+    table, slack = 4 * block * kernel, 7 * blocks * ranges
     assert weights.bytes <= mask + 4 * kept.sum() + row_starts + table + slack
 
 
@@ -135,7 +141,15 @@ def test_masks_of_any_length_are_walked_to_their_end(folder, channels, outputs, 
 def test_the_blocks_of_a_convolution_must_be_alike():
     offsets = np.array([0, 1, 5, 7], np.int32)
     with pytest.raises(ValueError, match="blocks of a convolution must be alike"):
-        native.extension().ConvWeights(np.ones((3, 4), np.float32), offsets, 1, 0, 2, 1, False)
+        _native.ConvWeights(
+            weights=np.ones((3, 4), np.float32),
+            offsets=offsets,
+            groups=1,
+            group_stride=0,
+            block_taps=2,
+            ranges=1,
+            dense=False,
+        )
 
 
 @settings(max_examples=60, deadline=None)

@@ -1,8 +1,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skinny.runtime.layout import Buffer, arrange, compact, padded
-from skinny.runtime.tiles import TILE_VECTORS, block_channels, choose_tile
+from skinny._native import MAX_BYTE_TAPS, TILE_VECTORS
+from skinny.runtime.layout import Buffer, compact, padded, plan_memory
+from skinny.runtime.tiles import block_channels, choose_tile
 
 
 @given(
@@ -18,7 +19,7 @@ def test_no_two_values_alive_at_a_time_share_memory(sizes):
         buffer = Buffer(compact((size,)), first)
         buffer.last = first + length
         buffers.append(buffer)
-    total = arrange(buffers)
+    total = plan_memory(buffers)
     for i, a in enumerate(buffers):
         assert a.view.offset + a.view.positions <= total
         for b in buffers[i + 1 :]:
@@ -30,26 +31,26 @@ def test_no_two_values_alive_at_a_time_share_memory(sizes):
                 assert apart
 
 
-def test_a_value_that_is_no_longer_needed_makes_room():
+def test_the_memory_of_a_value_is_reused_after_its_last_reader():
     buffers = [Buffer(compact((100,)), i) for i in range(8)]
     for buffer in buffers:
         buffer.last = buffer.first + 1
-    assert arrange(buffers) <= 2 * 112
+    assert plan_memory(buffers) <= 2 * 112
 
 
 @given(
     st.integers(1, 4), st.integers(1, 9), st.integers(1, 9), st.integers(0, 4), st.integers(0, 4)
 )
-def test_margins_hold_every_tap_of_a_padded_convolution(channels, height, width, top, left):
+def test_padding_holds_every_tap_of_a_padded_convolution(channels, height, width, top, left):
     view = padded((channels, height, width), (top, left))
-    corner = view.origin - top * view.pitch - left
+    corner = view.origin - top * view.row_stride - left
     assert corner >= 0
-    last = corner + (height - 1 + 2 * top) * view.pitch + width - 1 + 2 * left
-    assert last < view.plane
-    rows = {view.origin + y * view.pitch + x for y in range(height) for x in range(width)}
+    last = corner + (height - 1 + 2 * top) * view.row_stride + width - 1 + 2 * left
+    assert last < view.channel_stride
+    rows = {view.origin + y * view.row_stride + x for y in range(height) for x in range(width)}
     for y in range(-top, height + top):
         for x in range(-left, width + left):
-            at = view.origin + y * view.pitch + x
+            at = view.origin + y * view.row_stride + x
             assert (at in rows) == (0 <= y < height and 0 <= x < width)
 
 
@@ -60,7 +61,7 @@ def test_margins_hold_every_tap_of_a_padded_convolution(channels, height, width,
     st.sampled_from([4, 8, 16]),
     st.booleans(),
 )
-def test_tiles_fit_the_registers_and_cover_the_plane(height, width, extra, lanes, many):
+def test_tiles_fit_the_registers_and_cover_the_output(height, width, extra, lanes, many):
     n = lanes if many else 1
     tile = choose_tile(height, width, width + extra, lanes, n)
     assert 1 <= tile.rows * tile.vectors <= TILE_VECTORS
@@ -81,8 +82,6 @@ def test_blocks_are_of_one_channel_at_least(channels, kernel, footprint, density
 
 
 @given(st.integers(1, 600), st.sampled_from([1, 9, 25, 121]), st.sampled_from([0.05, 0.1, 0.5]))
-def test_the_taps_of_a_block_are_numbered_in_bytes_unless_few_have_weight(
-    channels, kernel, density
-):
+def test_tap_indices_of_a_block_are_bytes_unless_few_have_weight(channels, kernel, density):
     block = block_channels(channels, kernel, 100, density * channels * kernel)
-    assert block * kernel <= 256 or block * kernel * density <= 30
+    assert block * kernel <= MAX_BYTE_TAPS or block * kernel * density <= 30

@@ -1,4 +1,4 @@
-"""The geometry of a convolution: where its taps lie in the input, and how it is cut."""
+"""The geometry of a convolution: where its taps lie in the input, and its blocks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,20 +7,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skinny._native import TILE_VECTORS
 from skinny.runtime.layout import View, compact, padded
-from skinny.runtime.tiles import TILE_VECTORS, Tile, block_channels
+from skinny.runtime.tiles import Tile, block_channels
 
 Node = Mapping[str, Any]
 Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Phases:
-    """A strided convolution reads its input taken apart into phases: every stride-th row and
-    column, from each offset a tap asks for. On those it is a convolution of stride one."""
+class SpaceToDepth:
+    """A strided convolution reads its input after space-to-depth: each channel becomes one channel
+    for every (row, column) offset modulo the stride that a tap has, of every stride-th row and
+    column from there. On those channels the convolution has stride one."""
 
     stride: tuple[int, int]
-    rows: list[int]  # of each phase, the source row of its row 0
+    rows: list[int]  # the source row of each new channel's row 0
     columns: list[int]
 
 
@@ -30,7 +32,7 @@ class Geometry:
     positions from `first`, which is where output (0, 0) has its first tap."""
 
     view: View
-    phases: Phases | None
+    space_to_depth: SpaceToDepth | None
     first: int
     taps: NDArray[np.int64]
     group_stride: int  # positions from one group's channels to the next
@@ -44,48 +46,49 @@ def geometry(node: Node, x: Shape, weight: Shape, out: Shape) -> Geometry:
     rows, columns = np.arange(kh) * dy, np.arange(kw) * dx
     if sy == sx == 1:
         view = padded(x, (py, px)) if py or px else compact(x)
-        first = view.origin - py * view.pitch - px
-        taps = _taps(per_group, view.plane, rows * view.pitch, columns)
-        return Geometry(
-            view, None, first, taps, per_group * view.plane, (int(rows[-1]), int(columns[-1]))
-        )
-    row_phase, row_shift, row_base = _phases(rows - py, sy)
-    column_phase, column_shift, column_base = _phases(columns - px, sx)
-    kinds = sorted({(r, c) for r in row_phase for c in column_phase})
+        first = view.origin - py * view.row_stride - px
+        taps = _taps(per_group, view.channel_stride, rows * view.row_stride, columns)
+        reach = (int(rows[-1]), int(columns[-1]))
+        return Geometry(view, None, first, taps, per_group * view.channel_stride, reach)
+    row_offset, row_shift, row_base = _modulo_stride(rows - py, sy)
+    column_offset, column_shift, column_base = _modulo_stride(columns - px, sx)
+    offsets = sorted({(r, c) for r in row_offset for c in column_offset})
     view = compact(
         (
-            x[0] * len(kinds),
+            x[0] * len(offsets),
             out[1] + int(row_shift.max()),
             out[2] + int(column_shift.max()),
         )
     )
-    index = np.array([[kinds.index((r, c)) for c in column_phase] for r in row_phase])
+    index = np.array([[offsets.index((r, c)) for c in column_offset] for r in row_offset])
     taps = (
-        np.arange(per_group)[:, None, None] * (len(kinds) * view.plane)
-        + index * view.plane
-        + row_shift[:, None] * view.pitch
+        np.arange(per_group)[:, None, None] * (len(offsets) * view.channel_stride)
+        + index * view.channel_stride
+        + row_shift[:, None] * view.row_stride
         + column_shift
     )
-    phases = Phases(
+    space_to_depth = SpaceToDepth(
         (sy, sx),
-        [row_base * sy + r for r, _ in kinds],
-        [column_base * sx + c for _, c in kinds],
+        [row_base * sy + r for r, _ in offsets],
+        [column_base * sx + c for _, c in offsets],
     )
-    reach = (int(row_shift.max()) * len(kinds), int(column_shift.max()))
-    return Geometry(view, phases, 0, taps, per_group * len(kinds) * view.plane, reach)
+    reach = (int(row_shift.max()) * len(offsets), int(column_shift.max()))
+    group_stride = per_group * len(offsets) * view.channel_stride
+    return Geometry(view, space_to_depth, 0, taps, group_stride, reach)
 
 
 def _taps(
-    channels: int, plane: int, rows: NDArray[np.int64], columns: NDArray[np.int64]
+    channels: int, channel_stride: int, rows: NDArray[np.int64], columns: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     taps: NDArray[np.int64] = (
-        np.arange(channels)[:, None, None] * plane + rows[:, None] + columns[None, :]
+        np.arange(channels)[:, None, None] * channel_stride + rows[:, None] + columns[None, :]
     )
     return taps
 
 
-def _phases(at: NDArray[np.int64], stride: int) -> tuple[list[int], NDArray[np.int64], int]:
-    """Of each tap: its phase and its shift there; and the shift that was taken off all of them."""
+def _modulo_stride(at: NDArray[np.int64], stride: int) -> tuple[list[int], NDArray[np.int64], int]:
+    """Of each tap: its position modulo the stride, and its position divided by the stride, less the
+    smallest such quotient; and that smallest quotient."""
     shift = at // stride
     base = int(shift.min())
     return [int(r) for r in at % stride], shift - base, base
@@ -98,7 +101,7 @@ def block_taps(
     channels, kh, kw = (int(side) for side in geometry.taps.shape)
     down, right = geometry.reach
     if tile.flat:
-        footprint = tile.vectors * lanes + down * geometry.view.pitch + right
+        footprint = tile.vectors * lanes + down * geometry.view.row_stride + right
     else:
         footprint = (tile.rows + down) * (tile.vectors * lanes + right * n)
     kernel = kh * kw
@@ -109,8 +112,8 @@ def block_taps(
 def pointwise_taps(
     channels: int, groups: int, lanes: int, density: float, dense: bool
 ) -> tuple[NDArray[np.int32], int, int]:
-    """Offsets of a chained 1x1 convolution in the scratch buffer, in floats; the stride of its
-    groups; the taps of a block."""
+    """The tap offsets of a chained 1x1 convolution in the scratch buffer and the stride of its
+    groups, both in floats; and the taps of a block."""
     stride = TILE_VECTORS * lanes
     each = channels // groups
     offsets = np.arange(each, dtype=np.int32) * stride

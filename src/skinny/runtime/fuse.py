@@ -8,39 +8,25 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from enum import IntEnum
 from typing import Any
 
+from skinny import _native
+from skinny._native import ActivationKind
+
 Node = Mapping[str, Any]
-
-
-class Kind(IntEnum):
-    """Activations as native/runtime/pointwise.h numbers them."""
-
-    none = 0
-    clamp = 1
-    leaky_relu = 2
-    elu = 3
-    sigmoid = 4
-    tanh = 5
-    silu = 6
-    gelu = 7
-    gelu_tanh = 8
-    hardswish = 9
-    hardsigmoid = 10
 
 
 @dataclass(frozen=True)
 class Activation:
     """An activation and its parameters (clamping: low and high)."""
 
-    kind: Kind = Kind.none
+    kind: ActivationKind = ActivationKind.none
     a: float = 0.0
     b: float = 0.0
 
     @property
-    def args(self) -> tuple[int, float, float]:
-        return (int(self.kind), self.a, self.b)
+    def native(self) -> _native.Activation:
+        return _native.Activation(self.kind, self.a, self.b)
 
 
 NONE = Activation()
@@ -50,34 +36,36 @@ def activation_of(node: Node) -> Activation | None:
     """The activation a node is, or None."""
     match node["op"]:
         case "relu":
-            return Activation(Kind.clamp, 0.0, math.inf)
+            return Activation(ActivationKind.clamp, 0.0, math.inf)
         case "relu6":
-            return Activation(Kind.clamp, 0.0, 6.0)
+            return Activation(ActivationKind.clamp, 0.0, 6.0)
         case "hardtanh":
-            return Activation(Kind.clamp, float(node["min"]), float(node["max"]))
+            return Activation(ActivationKind.clamp, float(node["min"]), float(node["max"]))
         case "leaky_relu":
-            return Activation(Kind.leaky_relu, float(node["slope"]))
+            return Activation(ActivationKind.leaky_relu, float(node["slope"]))
         case "elu":
-            return Activation(Kind.elu, float(node["alpha"]))
+            return Activation(ActivationKind.elu, float(node["alpha"]))
         case "gelu":
-            return Activation(Kind.gelu if node["approximate"] == "none" else Kind.gelu_tanh)
+            return Activation(
+                ActivationKind.gelu if node["approximate"] == "none" else ActivationKind.gelu_tanh
+            )
         case "sigmoid" | "tanh" | "silu" | "hardswish" | "hardsigmoid" as op:
-            return Activation(Kind[op])
+            return Activation(ActivationKind[op])
     return None
 
 
 @dataclass
 class Layer:
-    """One step to be: its nodes, from `inputs` to `output`."""
+    """Nodes that become one step, which reads `inputs` and writes `output`."""
 
     op: str
     nodes: list[Node]
     inputs: list[str]
     output: str
-    # of each weighted node; for the op "activate", the activation itself
+    # one for each weighted node; for the op "activate", the activation itself
     activations: list[Activation] = field(default_factory=lambda: [NONE])
     pool: Node | None = None  # after a chain
-    computed: str = ""  # the value before the pooling; `output` if there is none
+    computed: str = ""  # the value before the pooling; `output` without pooling
 
     def __post_init__(self) -> None:
         self.computed = self.computed or self.output

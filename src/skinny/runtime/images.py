@@ -25,7 +25,7 @@ class Images:
     def check(self, x: ArrayLike) -> NDArray[Any]:
         """x as a contiguous array of uint8 or float32, [batch, *shape]; an `InputError` otherwise.
 
-        uint8 wants the file's preprocessing; its layout may be channels last, which is turned here.
+        uint8 needs the file's preprocessing; if its layout is channels last, x is transposed.
         """
         x = np.asarray(x)
         bytes_given = x.dtype == np.uint8
@@ -59,9 +59,9 @@ class Images:
         return np.array(scale, np.float32), np.array(shift, np.float32)
 
     def floats(self, x: NDArray[Any]) -> NDArray[np.float32]:
-        """What the first layer sees of a checked batch."""
+        """The first layer's input for a checked batch."""
         if x.dtype != np.uint8:
             return x
-        scale, shift = (part.reshape(-1, *[1] * (x.ndim - 2)) for part in self.scaling())
+        scale, shift = (own.reshape(-1, *[1] * (x.ndim - 2)) for own in self.scaling())
         result: NDArray[np.float32] = x * scale + shift
         return result

@@ -1,5 +1,5 @@
-"""Where values lie in the arena. All numbers count positions; a position is n floats, one for each
-of n interleaved images (native/runtime/view.h)."""
+"""Where values lie in the arena. Sizes and offsets count positions; a position is n floats, one for
+each of n interleaved images (native/runtime/view.h)."""
 
 import math
 from collections.abc import Iterable
@@ -9,28 +9,28 @@ Shape = tuple[int, ...]
 
 
 class View(NamedTuple):
-    """A value in the arena. Fields in the order the native code takes them."""
+    """A value in the arena. The native code reads the fields by name."""
 
     offset: int
     channels: int
     height: int
     width: int
-    plane: int
-    pitch: int
-    origin: int
+    channel_stride: int
+    row_stride: int
+    origin: int  # of row 0, column 0 within a channel; the padding around the rows is zero
 
     @property
     def positions(self) -> int:
-        return self.channels * self.plane
+        return self.channels * self.channel_stride
 
     def flat(self) -> "View":
         """The same compact value as one row per channel."""
         size = self.height * self.width
-        return self._replace(height=1, width=size, pitch=size)
+        return self._replace(height=1, width=size, row_stride=size)
 
 
 def compact(shape: Shape) -> View:
-    """Channels, rows and columns without gaps; values of other ranks as far as they have them."""
+    """Channels, rows and columns without gaps. A value of another rank has one row per channel."""
     channels, *rest = shape if shape else (1,)
     height = rest[0] if len(rest) == 2 else 1
     width = math.prod(rest) // height
@@ -38,24 +38,25 @@ def compact(shape: Shape) -> View:
 
 
 def padded(shape: Shape, padding: tuple[int, int]) -> View:
-    """With zeros around each plane. A row's right margin is the left margin of the next."""
+    """With zeros around each channel's rows; padding right of a row is padding left of the next."""
     channels, height, width = shape
     top, left = padding
-    pitch = width + left
-    plane = (height + 2 * top) * pitch + left
-    return View(0, channels, height, width, plane, pitch, top * pitch + left)
+    row_stride = width + left
+    channel_stride = (height + 2 * top) * row_stride + left
+    origin = top * row_stride + left
+    return View(0, channels, height, width, channel_stride, row_stride, origin)
 
 
 class Buffer:
-    """A stretch of the arena, from the step that writes it to the last one that reads it."""
+    """A range of the arena, live from the step that writes it to the last one that reads it."""
 
     def __init__(self, view: View, first: int) -> None:
         self.view = view
         self.first = self.last = first
 
 
-def arrange(buffers: Iterable[Buffer]) -> int:
-    """Gives each buffer an offset so that none shares positions with another at the same time.
+def plan_memory(buffers: Iterable[Buffer]) -> int:
+    """Gives each buffer an offset so that no two buffers live at the same time overlap.
 
     First fit, largest first; returns the positions needed. Offsets are multiples of 16 positions: a
     cache line, even for one image.

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,19 +16,17 @@ from skinny.runtime.weights import Weights
 
 
 class LayerByLayer:
-    """Runs each layer as a small network of its own, made when it is its turn and then dropped.
+    """Runs each layer as a small network, planned when the layer runs and dropped afterwards.
 
     Values between layers are plain arrays, kept until their last reader has run.
     """
 
     def __init__(
         self,
-        module: ModuleType,
         graph: Mapping[str, Any],
         shapes: Mapping[str, Shape],
         weights: Weights,
     ) -> None:
-        self._module = module
         self._graph = graph
         self._shapes = shapes
         self._weights = weights
@@ -63,7 +60,7 @@ class LayerByLayer:
             "nodes": _nodes(self._graph, layer),
             "outputs": [layer.output],
         }
-        plan = Plan(self._module, graph, self._shapes, self._weights)
+        plan = Plan(graph, self._shapes, self._weights)
         result = plan.run(inputs[0], Images(shape, None), threads)
         return result.reshape(-1, *self._shapes[layer.output])
 

@@ -2,51 +2,50 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
 
+from skinny._native import Mode
 from skinny.packing import GraphError, batch_norm_scale
 from skinny.runtime.fuse import Layer, chain
-from skinny.runtime.layout import Shape, compact
-from skinny.runtime.lower_conv import joinable, lower_conv, poolable, wanted_view
-from skinny.runtime.program import TAIL, Program, StepInfo
-from skinny.runtime.windows import axes
+from skinny.runtime.layout import Shape, View, compact
+from skinny.runtime.lower_conv import joinable, lower_conv, pool_windows, poolable, wanted_view
+from skinny.runtime.program import Program, StepInfo
 
-# Who can write a value with margins around its planes.
-_WRITES_MARGINS = ("conv", "max_pool", "avg_pool", "adaptive_avg_pool")
+# Operations whose steps can write a value with padding.
+_WRITES_PADDING = ("conv", "max_pool", "avg_pool", "adaptive_avg_pool")
 
 
 def lower(program: Program, layers: list[Layer], start: str, end: str) -> list[StepInfo]:
-    """Writes the steps that lead from value `start` to value `end`."""
-    if program.phase != TAIL:
+    """Adds the steps that lead from value `start` to value `end`."""
+    if program.mode != Mode.tail:
         layers = chain(
             layers,
             [end],
             lambda layer: joinable(program, layer),
             lambda conv, layer: poolable(program, conv, layer),
         )
-        _find_margins(program, layers, start, end)
+        _choose_padding(program, layers, start, end)
     program.make(start)
     for layer in layers:
         _LOWER[layer.op](program, layer)
     return program.finish(start, end)
 
 
-def _find_margins(program: Program, layers: list[Layer], start: str, end: str) -> None:
-    """A value all of whose readers are convolutions that want the same margins gets them at once;
-    any other is compact, and a convolution with margins makes a copy."""
+def _choose_padding(program: Program, layers: list[Layer], start: str, end: str) -> None:
+    """A value all of whose readers are convolutions with the same padding is written with it. Any
+    other value is compact, and a convolution with padding makes a padded copy."""
     makers = {layer.output: layer.op for layer in layers}
     readers: dict[str, list[Layer]] = {}
     for layer in layers:
         for name in layer.inputs:
             readers.setdefault(name, []).append(layer)
     for name, after in readers.items():
-        able = name == start or makers[name] in _WRITES_MARGINS
+        able = name == start or makers[name] in _WRITES_PADDING
         if name == end or not able or any(layer.op != "conv" for layer in after):
             continue
         views = {wanted_view(program, layer) for layer in after}
         view = views.pop()
         if view is not None and not views and view != compact(program.shapes[name]):
-            program.margins[name] = view
+            program.padded[name] = view
 
 
 def _linear(program: Program, layer: Layer) -> None:
@@ -69,12 +68,12 @@ def _linear(program: Program, layer: Layer) -> None:
         def emit(i: int = i) -> None:
             from_, to = program.view(name).offset, program.view(layer.output).offset
             program.engine.add_linear(
-                program.phase,
-                compact((columns,))._replace(offset=from_ + i * columns),
-                compact((rows,))._replace(offset=to + i * rows),
-                packed,
-                bias,
-                layer.activations[0].args,
+                mode=program.mode,
+                source=compact((columns,))._replace(offset=from_ + i * columns),
+                target=compact((rows,))._replace(offset=to + i * rows),
+                weights=packed,
+                bias=bias,
+                activation=layer.activations[0].native,
             )
 
         program.read(name)
@@ -85,53 +84,86 @@ def _pool(program: Program, layer: Layer) -> None:
     (name,) = layer.inputs
     program.read(name)
     program.make(layer.output)
-    rows, columns = axes(layer.node, program.shapes[name])
-    largest = layer.op == "max_pool"
+    pool = pool_windows(layer.node, program.shapes[name])
     program.step(
-        StepInfo(layer.output, layer.op, "max" if largest else "average"),
+        StepInfo(layer.output, layer.op, "max" if layer.op == "max_pool" else "average"),
         lambda: program.engine.add_pool(
-            program.phase,
-            program.view(name),
-            program.view(layer.output),
-            largest,
-            tuple(rows),
-            tuple(columns),
+            mode=program.mode,
+            source=program.view(name),
+            target=program.view(layer.output),
+            pool=pool,
         ),
     )
 
 
-def _plain(program: Program, layer: Layer, method: str, *arguments: Any) -> None:
-    """A step that takes one compact value to another of the same shape."""
+def _same_shape(program: Program, layer: Layer, emit: Callable[[View, View], None]) -> None:
+    """A step that reads one compact value and writes another of the same shape."""
     (name,) = layer.inputs
     program.read(name)
     program.make(layer.output)
     program.step(
         StepInfo(layer.output, layer.op, layer.nodes[0]["op"]),
-        lambda: getattr(program.engine, method)(
-            program.phase, program.view(name), program.view(layer.output), *arguments
-        ),
+        lambda: emit(program.view(name), program.view(layer.output)),
     )
 
 
 def _activate(program: Program, layer: Layer) -> None:
-    _plain(program, layer, "add_activate", layer.activations[0].args)
+    _same_shape(
+        program,
+        layer,
+        lambda source, target: program.engine.add_activate(
+            mode=program.mode,
+            source=source,
+            target=target,
+            activation=layer.activations[0].native,
+        ),
+    )
 
 
 def _batch_norm(program: Program, layer: Layer) -> None:
-    _plain(program, layer, "add_scale", *batch_norm_scale(layer.node, program.weights.dense))
+    scale, shift = batch_norm_scale(layer.node, program.weights.dense)
+    _same_shape(
+        program,
+        layer,
+        lambda source, target: program.engine.add_scale(
+            mode=program.mode, source=source, target=target, scale=scale, shift=shift
+        ),
+    )
 
 
 def _lrn(program: Program, layer: Layer) -> None:
     node = layer.node
-    numbers = [float(node[key]) for key in ("alpha", "beta", "k")]
-    _plain(program, layer, "add_lrn", node["size"], *numbers)
+    _same_shape(
+        program,
+        layer,
+        lambda source, target: program.engine.add_lrn(
+            mode=program.mode,
+            source=source,
+            target=target,
+            size=node["size"],
+            alpha=float(node["alpha"]),
+            beta=float(node["beta"]),
+            k=float(node["k"]),
+        ),
+    )
 
 
 def _softmax(program: Program, layer: Layer) -> None:
     shape = program.shapes[layer.output]
     axis = layer.node["axis"] % (len(shape) + 1) - 1
-    sizes = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
-    _plain(program, layer, "add_softmax", *sizes, layer.op == "log_softmax")
+    _same_shape(
+        program,
+        layer,
+        lambda source, target: program.engine.add_softmax(
+            mode=program.mode,
+            source=source,
+            target=target,
+            outer=math.prod(shape[:axis]),
+            axis=shape[axis],
+            inner=math.prod(shape[axis + 1 :]),
+            log=layer.op == "log_softmax",
+        ),
+    )
 
 
 def _rename(program: Program, layer: Layer) -> None:
@@ -148,21 +180,21 @@ def _add(program: Program, layer: Layer) -> None:
     program.step(
         StepInfo(layer.output, "add", "add"),
         lambda: program.engine.add_add(
-            program.phase,
-            program.view(left),
-            program.view(right),
-            program.view(layer.output),
-            shape,
-            left_strides,
-            right_strides,
+            mode=program.mode,
+            left=program.view(left),
+            right=program.view(right),
+            target=program.view(layer.output),
+            shape=shape,
+            left_strides=left_strides,
+            right_strides=right_strides,
         ),
     )
 
 
 def broadcast(left: Shape, right: Shape) -> tuple[list[int], list[int], list[int]]:
-    """Four sides and the strides of both operands, as few axes as say the same.
+    """The sum's shape as four axes, and the strides of both operands (0 where one is broadcast).
 
-    Neighbouring axes on which both operands are whole, or the same one is broadcast, are one axis.
+    Neighbouring axes on which both operands are whole, or the same one is broadcast, are merged.
     """
     sides: list[tuple[int, bool, bool]] = []
     for i, j in zip(left, right, strict=True):
@@ -181,10 +213,10 @@ def broadcast(left: Shape, right: Shape) -> tuple[list[int], list[int], list[int
 
 
 def _strides(sides: list[tuple[int, bool, bool]], operand: int) -> list[int]:
-    strides, step = [], 1
+    strides, stride = [], 1
     for size, *whole in reversed(sides):
-        strides.append(step if whole[operand] else 0)
-        step *= size if whole[operand] else 1
+        strides.append(stride if whole[operand] else 0)
+        stride *= size if whole[operand] else 1
     return strides[::-1]
 
 
@@ -197,10 +229,10 @@ def _concat(program: Program, layer: Layer) -> None:
     program.step(
         StepInfo(layer.output, "concat", "copy"),
         lambda: program.engine.add_concat(
-            program.phase,
-            [program.view(name) for name in layer.inputs],
-            program.view(layer.output),
-            outer,
+            mode=program.mode,
+            sources=[program.view(name) for name in layer.inputs],
+            target=program.view(layer.output),
+            outer=outer,
         ),
     )
 

@@ -5,19 +5,27 @@ from typing import Any
 
 import numpy as np
 
-from skinny import native
+from skinny._native import (
+    MAX_OFFSET,
+    MAX_TAPS,
+    TILE_VECTORS,
+    ActivationKind,
+    ConvWeights,
+    Pool,
+    Stage,
+)
 from skinny.packing import GraphError
 from skinny.runtime.convolution import Geometry, block_taps, geometry, pointwise_taps
-from skinny.runtime.fuse import NONE, Activation, Kind, Layer
-from skinny.runtime.layout import View, compact
-from skinny.runtime.program import LARGEST_OFFSET, Program, StepInfo
-from skinny.runtime.tiles import LARGEST_BLOCK, TILE_VECTORS, Tile, choose_tile
+from skinny.runtime.fuse import NONE, Activation, Layer
+from skinny.runtime.layout import Buffer, Shape, View, compact
+from skinny.runtime.program import Program, StepInfo
+from skinny.runtime.tiles import Tile, choose_tile
 from skinny.runtime.windows import axes
 
-# One image is shared by tiles, and its layers are chained, where each thread has at least so many;
-# smaller ones are shared by output channels.
-_TILES_A_THREAD = 2
-_LOWEST_POOL = 4  # rows of a window that is pooled as it comes
+# One image: where each thread gets at least this many tiles, threads split a layer by tiles and its
+# layers are chained; in smaller layers, threads split the output channels.
+_TILES_PER_THREAD = 2
+_MAX_FUSED_POOL = 4  # rows under a pooling window that is fused into the chain before it
 
 
 def joinable(program: Program, layer: Layer) -> bool:
@@ -32,57 +40,56 @@ def joinable(program: Program, layer: Layer) -> bool:
     if not plain or program.n > 1:
         return plain
     _, height, width = program.shapes[layer.output]
-    enough = TILE_VECTORS * program.lanes * _TILES_A_THREAD * program.threads
+    enough = TILE_VECTORS * program.lanes * _TILES_PER_THREAD * program.threads
     return height * width >= enough
 
 
 def poolable(program: Program, layer: Layer, after: Layer) -> bool:
-    """Whether the pooling after a convolution may be done row by row, as its rows come: images in
-    vectors, rows wide enough for a tile each, and windows low enough for the cache."""
+    """Whether the pooling after a convolution may be fused into it, row by row: images in vectors,
+    rows wide enough for a tile each, and windows of few enough rows for the cache."""
     if program.n == 1 or after.op not in ("max_pool", "avg_pool"):
         return False
     _, _, width = program.shapes[layer.computed]
-    lowest = after.node["kernel"][0] * after.node.get("dilation", [1])[0]
-    return 2 * width > TILE_VECTORS and lowest <= _LOWEST_POOL
+    rows = after.node["kernel"][0] * after.node.get("dilation", [1])[0]
+    return 2 * width > TILE_VECTORS and rows <= _MAX_FUSED_POOL
 
 
 def wanted_view(program: Program, layer: Layer) -> View | None:
-    """The layout in which a convolution reads its input without a copy; None if there is none."""
+    """The layout in which a convolution reads its input; None if it needs space-to-depth first."""
     form = _geometry(program, layer)
-    return form.view if form.phases is None else None
+    return form.view if form.space_to_depth is None else None
 
 
 def lower_conv(program: Program, layer: Layer) -> None:
     form = _geometry(program, layer)
     name = layer.inputs[0]
     source = None
-    if form.phases is not None or form.view != program.margins.get(
+    if form.space_to_depth is not None or form.view != program.padded.get(
         name, compact(program.shapes[name])
     ):
-        source = _sample(program, layer, form)
+        source = _copy(program, layer, form)
     program.read(name)
     program.make(layer.output)
 
     out = program.shapes[layer.computed]
     height, width = out[1:]
-    # Without margins on either side the image is one long row.
+    # Without padding in input and output the image is one long row.
     one_row = (
         form.view == compact(out)._replace(channels=form.view.channels)
-        and layer.output not in program.margins
+        and layer.output not in program.padded
         and layer.pool is None
     )
     if one_row:
         height, width = 1, height * width
-    pitch = width if one_row else form.view.pitch
-    tile = choose_tile(height, width, pitch, program.lanes, program.n)
-    by_channels = (
-        program.n == 1 and len(layer.nodes) == 1 and tile.tiles < _TILES_A_THREAD * program.threads
+    row_stride = width if one_row else form.view.row_stride
+    tile = choose_tile(height, width, row_stride, program.lanes, program.n)
+    split_channels = (
+        program.n == 1
+        and len(layer.nodes) == 1
+        and tile.tiles < _TILES_PER_THREAD * program.threads
     )
     stages, kernels, operations = _stages(program, layer, form, tile)
-    pool = None
-    if layer.pool is not None:
-        rows, columns = axes(layer.pool, out)
-        pool = (layer.pool["op"] == "max_pool", tuple(rows), tuple(columns))
+    pool = None if layer.pool is None else pool_windows(layer.pool, out)
 
     def emit() -> None:
         into = source.view if source is not None else program.view(name)
@@ -90,9 +97,19 @@ def lower_conv(program: Program, layer: Layer) -> None:
         if one_row:
             into, to = into.flat(), to.flat()
         program.engine.add_chain(
-            program.phase, into, to, height, width, form.first, tile.flat, tile.rows, tile.vectors,
-            by_channels, stages, pool,
-        )  # fmt: skip
+            mode=program.mode,
+            source=into,
+            target=to,
+            height=height,
+            width=width,
+            first=form.first,
+            flat=tile.flat,
+            tile_rows=tile.rows,
+            tile_vectors=tile.vectors,
+            split_channels=split_channels,
+            stages=stages,
+            pool=pool,
+        )
 
     kernel = f"{kernels} {'flat' if tile.flat else tile.rows}x{tile.vectors}"
     title = " + ".join(str(node["weight"]).removesuffix(".weight") for node in layer.nodes)
@@ -101,24 +118,36 @@ def lower_conv(program: Program, layer: Layer) -> None:
     program.step(StepInfo(title, "conv", kernel, operations), emit)
 
 
+def pool_windows(node: Mapping[str, Any], shape: Shape) -> Pool:
+    """The windows of a pooling node whose input is [channels, rows, columns]."""
+    rows, columns = axes(node, shape)
+    return Pool(max=node["op"] == "max_pool", rows=rows, columns=columns)
+
+
 def _geometry(program: Program, layer: Layer) -> Geometry:
     node = layer.node
     weight = program.weights.shape(node["weight"])
     return geometry(node, program.shapes[layer.inputs[0]], weight, program.shapes[layer.computed])
 
 
-def _sample(program: Program, layer: Layer, form: Geometry) -> Any:
-    """A copy of the input in the layout the convolution reads."""
+def _copy(program: Program, layer: Layer, form: Geometry) -> Buffer:
+    """A copy of the input in the layout the convolution reads: padded, or space-to-depth."""
     name = layer.inputs[0]
     program.read(name)
     target = program.temporary(form.view)
     stride, rows, columns = (1, 1), [0], [0]
-    if form.phases is not None:
-        stride, rows, columns = form.phases.stride, form.phases.rows, form.phases.columns
+    kernel = "pad"
+    if (apart := form.space_to_depth) is not None:
+        stride, rows, columns, kernel = apart.stride, apart.rows, apart.columns, "space-to-depth"
     program.step(
-        StepInfo(str(layer.node["weight"]).removesuffix(".weight"), "copy", "sample"),
-        lambda: program.engine.add_sample(
-            program.phase, program.view(name), target.view, *stride, rows, columns
+        StepInfo(str(layer.node["weight"]).removesuffix(".weight"), "copy", kernel),
+        lambda: program.engine.add_space_to_depth(
+            mode=program.mode,
+            source=program.view(name),
+            target=target.view,
+            stride=stride,
+            rows=rows,
+            columns=columns,
         ),
     )
     return target
@@ -126,10 +155,8 @@ def _sample(program: Program, layer: Layer, form: Geometry) -> Any:
 
 def _stages(
     program: Program, layer: Layer, form: Geometry, tile: Tile
-) -> tuple[list[Any], str, int]:
-    """The stages of a chain as the engine takes them, the kernels' names, and the operations."""
-    module = native.extension()
-    assert module is not None
+) -> tuple[list[Stage], str, int]:
+    """The stages of a chain, the kernels' names, and the operations."""
     stages, kernels, operations = [], set(), 0
     _, height, width = program.shapes[layer.computed]
     for i, (node, activation) in enumerate(zip(layer.nodes, layer.activations, strict=True)):
@@ -144,18 +171,18 @@ def _stages(
         else:
             channels = weight.shape[1] * groups
             offsets, stride, block = pointwise_taps(channels, groups, program.lanes, density, dense)
-        packed = module.ConvWeights(
-            weight.reshape(outputs, -1),
-            offsets,
-            groups,
-            stride,
-            block,
-            program.threads,
-            dense,
+        packed = ConvWeights(
+            weights=weight.reshape(outputs, -1),
+            offsets=offsets,
+            groups=groups,
+            group_stride=stride,
+            block_taps=block,
+            ranges=program.threads,
+            dense=dense,
         )
-        low, high, rest = _clamping(activation)
+        low, high, other = _clamping(activation)
         bias = program.weights.bias(node["bias"], outputs)
-        stages.append((packed, bias, low, high, rest.args))
+        stages.append(Stage(weights=packed, bias=bias, low=low, high=high, activation=other.native))
         kernels.add(kernel)
         operations += 2 * kept * height * width
     return stages, "+".join(sorted(kernels)), operations
@@ -171,16 +198,16 @@ def _first_taps(
 ) -> tuple[Any, int, int]:
     offsets = form.taps.reshape(-1) * program.n
     stride = form.group_stride * program.n
-    if stride * node["groups"] + int(offsets.max()) > LARGEST_OFFSET:
+    if stride * node["groups"] + int(offsets.max()) > MAX_OFFSET:
         raise GraphError(f"the convolution {node['weight']!r} reads too large an image")
     block = block_taps(form, tile, program.lanes, program.n, density, dense)
-    if block > LARGEST_BLOCK and not dense:
+    if block > MAX_TAPS and not dense:
         raise GraphError(f"the convolution {node['weight']!r} has too large a kernel")
     return offsets.astype(np.int32), stride, block
 
 
 def _clamping(activation: Activation) -> tuple[float, float, Activation]:
     """Clamping is done in registers; any other activation on the scratch buffer."""
-    if activation.kind == Kind.clamp:
+    if activation.kind == ActivationKind.clamp:
         return activation.a, activation.b, NONE
     return -np.inf, np.inf, activation

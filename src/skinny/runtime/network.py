@@ -3,7 +3,7 @@
 import math
 import os
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,12 +13,14 @@ from skinny.errors import SkinnyError
 from skinny.packing import GraphError, PackedFile
 from skinny.runtime import reference
 from skinny.runtime.images import Images
-from skinny.runtime.low_memory import LayerByLayer
-from skinny.runtime.plan import Plan
 from skinny.runtime.profile import Profile, profile
 from skinny.runtime.shapes import infer
 from skinny.runtime.tuning import store_choice, stored_choice, tune
 from skinny.runtime.weights import Kernel, Weights
+
+if TYPE_CHECKING:  # both need the native extension
+    from skinny.runtime.low_memory import LayerByLayer
+    from skinny.runtime.plan import Plan
 
 Floats = NDArray[np.float32]
 
@@ -28,8 +30,8 @@ def load(
 ) -> "Network":
     """Open a packed model.
 
-    threads: how many to compute with; all cores by default. low_memory: make each layer's weights
-    ready when it runs and drop them again, so that no two layers are expanded at a time; slower.
+    threads: how many to compute with; all cores by default. low_memory: decode each layer's weights
+    when the layer runs and drop them afterwards, so that only one layer's are in memory; slower.
     If `Network.tune` has stored its choice of kernels beside the file, it is used.
     """
     file = packing.open(path)
@@ -73,19 +75,27 @@ class Network:
         self._weights = Weights(file)
         self._shapes = infer(self._graph, self._weights.shape)
         self._images = Images(self._shapes[self._graph["inputs"][0]["name"]], file.preprocessing)
+        self._low_memory = low_memory
         self._plan = self._make_plan(kernels or {}, low_memory)
         self.labels = file.labels
         self.threads = native.threads() if threads is None else threads
 
     def _make_plan(
         self, kernels: Mapping[str, Kernel], low_memory: bool
-    ) -> Plan | LayerByLayer | None:
-        module = native.extension()
-        if module is None:
+    ) -> "Plan | LayerByLayer | None":
+        if native.extension() is None:
             return None
+        from skinny.runtime.low_memory import LayerByLayer
+        from skinny.runtime.plan import Plan
+
         graph, folded = packing.fold_batch_norms(self._graph, self._weights.dense)
-        kind = LayerByLayer if low_memory else Plan
-        return kind(module, graph, self._shapes, Weights(self._file, kernels, folded))
+        weights = Weights(self._file, kernels, folded)
+        make = LayerByLayer if low_memory else Plan
+        return make(graph, self._shapes, weights)
+
+    def _whole_plan(self) -> "Plan | None":
+        """The plan of the whole network; None without the extension, and layer by layer."""
+        return None if self._low_memory else cast("Plan | None", self._plan)
 
     @property
     def threads(self) -> int:
@@ -147,12 +157,13 @@ class Network:
 
     def profile(self, batch: int = 1, repeats: int = 10) -> Profile:
         """Milliseconds, GFLOP/s and chosen kernel of each step, for a batch of random images."""
-        if not isinstance(self._plan, Plan):
+        plan = self._whole_plan()
+        if plan is None:
             raise SkinnyError(
                 "there is nothing to profile: the compiled kernels are missing, or the network "
                 "was loaded with low_memory"
             )
-        return profile(self._plan, self._images, batch, self._threads, repeats)
+        return profile(plan, self._images, batch, self._threads, repeats)
 
     def tune(self, batch: int = 1) -> dict[str, Kernel]:
         """Measure for each layer whether its sparse or its dense kernel is faster, and store it.
@@ -160,7 +171,7 @@ class Network:
         The choice goes into a small file beside the model (`tuned_path`), for this instruction set;
         this network uses it from now on, and so does every later `load`.
         """
-        if not isinstance(self._plan, Plan):
+        if self._whole_plan() is None:
             raise SkinnyError("there is nothing to tune without the compiled kernels")
 
         def milliseconds(kernels: Mapping[str, Kernel]) -> float:
@@ -176,8 +187,8 @@ class Network:
         """The outputs from what the plan returns: all of them, one after the other."""
         shapes = [self._shapes[name] for name in self._graph["outputs"]]
         ends = np.cumsum([math.prod(shape) for shape in shapes])[:-1]
-        parts = np.split(rows, ends, axis=1)
+        outputs = np.split(rows, ends, axis=1)
         return [
-            np.ascontiguousarray(part.reshape(-1, *shape))
-            for part, shape in zip(parts, shapes, strict=True)
+            np.ascontiguousarray(output.reshape(-1, *shape))
+            for output, shape in zip(outputs, shapes, strict=True)
         ]

@@ -1,28 +1,28 @@
-"""A network's programs, each planned when it is first needed.
+"""The execution plan of a network: one program per batch mode, planned when it is first needed.
 
-The head runs on one image at a time (`SINGLE`) or on a vector of images at a time (`BLOCK`). The
-tail, the fully connected layers at the end, runs on all images of a batch at once, so that their
-weights are read once.
+The head runs on one image at a time (`Mode.single`) or on a vector of images at a time
+(`Mode.interleaved`). The tail (`Mode.tail`), the fully connected layers at the end, runs on all
+images of a batch at once, so that their weights are read once.
 """
 
 import math
 import threading
 from collections.abc import Mapping
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skinny._native import Engine, Mode
 from skinny.runtime.fuse import Layer, fuse
 from skinny.runtime.images import Images
 from skinny.runtime.layout import Shape
 from skinny.runtime.lower import lower
-from skinny.runtime.program import BLOCK, SINGLE, TAIL, Program, StepInfo
+from skinny.runtime.program import Program, StepInfo
 from skinny.runtime.weights import Weights
 
-# Operations of the tail, whose values are vectors of features.
-_OF_THE_TAIL = {"linear", "activate", "softmax", "log_softmax", "batch_norm", "add", "concat"}
+# Operations on vectors of features, which the tail may have.
+_TAIL_OPERATIONS = {"linear", "activate", "softmax", "log_softmax", "batch_norm", "add", "concat"}
 
 
 class Plan:
@@ -30,7 +30,6 @@ class Plan:
 
     def __init__(
         self,
-        module: ModuleType,
         graph: Mapping[str, Any],
         shapes: Mapping[str, Shape],
         weights: Weights,
@@ -45,8 +44,8 @@ class Plan:
         first, self._boundary = split_tail(layers, self._end, self._shapes)
         self._head, self._tail = layers[:first], layers[first:]
         self._lock = threading.Lock()
-        self._engine = module.Engine()
-        self.steps: dict[int, list[StepInfo]] = {}
+        self._engine = Engine()
+        self.steps: dict[Mode, list[StepInfo]] = {}
 
     def run(
         self,
@@ -55,39 +54,39 @@ class Plan:
         threads: int,
         seconds: list[list[float]] | None = None,
     ) -> NDArray[np.float32]:
-        """[batch, outputs] for a checked batch. Fills `seconds` with each phase's steps' times."""
+        """[batch, outputs] for a checked batch. Fills `seconds` with each mode's steps' times."""
         self._prepare(len(x), threads)
         y = np.empty((len(x), math.prod(self._shapes[self._end])), np.float32)
+        timed = seconds is not None
         if x.dtype == np.uint8:
             scale, shift = images.scaling()
             times = self._engine.run_bytes(
-                x.reshape(-1), scale, shift, y, threads, seconds is not None
+                x=x.reshape(-1), scale=scale, shift=shift, y=y, threads=threads, timed=timed
             )
         else:
-            times = self._engine.run_floats(x.reshape(-1), y, threads, seconds is not None)
+            times = self._engine.run_floats(x=x.reshape(-1), y=y, threads=threads, timed=timed)
         if seconds is not None:
             seconds[:] = times
         return y
 
     def singles(self, batch: int) -> int:
         """How many images of a batch run one by one; the others run in vectors."""
-        count: int = self._engine.singles(batch)
-        return count
+        return self._engine.singles(batch)
 
     def _prepare(self, batch: int, threads: int) -> None:
-        needed = [TAIL]
+        needed = [Mode.tail]
         if self.singles(batch):
-            needed.append(SINGLE)
+            needed.append(Mode.single)
         if self.singles(batch) < batch:
-            needed.append(BLOCK)
+            needed.append(Mode.interleaved)
         with self._lock:
-            for phase in needed:
-                if phase not in self.steps:
-                    program = Program(self._engine, phase, self._shapes, self._weights, threads)
+            for mode in needed:
+                if mode not in self.steps:
+                    program = Program(self._engine, mode, self._shapes, self._weights, threads)
                     layers, start, end = self._head, self._start, self._boundary
-                    if phase == TAIL:
+                    if mode == Mode.tail:
                         layers, start, end = self._tail, self._boundary, self._end
-                    self.steps[phase] = lower(program, layers, start, end)
+                    self.steps[mode] = lower(program, layers, start, end)
 
     def _join(self, layers: list[Layer], outputs: list[str]) -> str:
         """Adds a value that is all outputs, one after the other, and returns its name."""
@@ -105,13 +104,13 @@ class Plan:
 
 
 def split_tail(layers: list[Layer], end: str, shapes: Mapping[str, Shape]) -> tuple[int, str]:
-    """Where the tail begins, and the value that enters it: the only one, and like all after it a
-    vector of features. The tail is empty if there is no such place."""
+    """The index of the tail's first layer, and the name of the one value the tail reads. All values
+    of the tail are vectors of features. The tail is empty if no such layer exists."""
     first, boundary = len(layers), end
     for start in range(len(layers) - 1, -1, -1):
         layer = layers[start]
         vectors = all(len(shapes[name]) == 1 for name in (*layer.inputs, layer.output))
-        if layer.op not in _OF_THE_TAIL or not vectors:
+        if layer.op not in _TAIL_OPERATIONS or not vectors:
             break
         made = {later.output for later in layers[start:]}
         entering = {name for later in layers[start:] for name in later.inputs} - made

@@ -7,18 +7,22 @@ import numpy as np
 
 from skinny.errors import SkinnyError
 from skinny.runtime.images import Images
-from skinny.runtime.program import StepInfo
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # both need the native extension
     from skinny.runtime.plan import Plan
+    from skinny.runtime.program import StepInfo
 
-_PHASES = ("one image", "images in vectors", "whole batch")
+_RUNS_ON = {  # by the name of a batch mode
+    "single": "one image",
+    "interleaved": "images in vectors",
+    "tail": "whole batch",
+}
 
 
 @dataclass(frozen=True)
 class Row:
-    phase: str
-    step: StepInfo
+    runs_on: str
+    step: "StepInfo"
     milliseconds: float
     share: float  # of all steps
     gflops: float  # on the weights that are kept; 0 where there are none
@@ -41,7 +45,7 @@ class Profile:
         table += [
             (
                 row.step.name,
-                row.phase,
+                row.runs_on,
                 row.step.op,
                 row.step.kernel,
                 f"{row.milliseconds:.3f}",
@@ -66,38 +70,41 @@ class Profile:
 
 
 def profile(plan: "Plan", images: Images, batch: int, threads: int, repeats: int) -> Profile:
-    """The median time of each step over `repeats` runs on random images.
+    """The median time of each step over `repeats` calls with random images.
 
-    Where threads run parts of the batch side by side, a step's time is that of the first thread;
-    its GFLOP/s count what all threads did meanwhile.
+    Where threads run images of the batch side by side, a step's time is that of the first thread;
+    its GFLOP/s count what all threads computed in that time.
     """
     if batch < 1 or repeats < 1:
-        raise SkinnyError(f"cannot profile {repeats} runs of {batch} images; both must be positive")
+        raise SkinnyError(
+            f"cannot profile {repeats} calls with {batch} images; both must be positive"
+        )
     x = np.random.default_rng(0).random((batch, *images.shape), np.float32)
-    runs: list[list[list[float]]] = []
+    times: list[list[list[float]]] = []
     plan.run(x, images, threads)
     for _ in range(repeats):
         seconds: list[list[float]] = []
         plan.run(x, images, threads, seconds)
-        runs.append(seconds)
+        times.append(seconds)
     rows = []
-    for phase, title in enumerate(_PHASES):
-        for at, step in enumerate(plan.steps.get(phase, [])):
-            time = float(np.median([run[phase][at] for run in runs]))
+    for mode, steps in sorted(plan.steps.items()):
+        count = _images(plan, mode.name, batch)
+        for at, step in enumerate(steps):
+            time = float(np.median([seconds[mode][at] for seconds in times]))
             if time > 0:
-                rows.append((title, step, time, _images(plan, phase, batch)))
+                rows.append((_RUNS_ON[mode.name], step, time, count))
     total = sum(time for _, _, time, _ in rows)
     return Profile(
         batch,
         threads,
         [
-            Row(title, step, 1e3 * time, time / total, step.operations * count / time / 1e9)
-            for title, step, time, count in rows
+            Row(runs_on, step, 1e3 * time, time / total, step.operations * count / time / 1e9)
+            for runs_on, step, time, count in rows
         ],
     )
 
 
-def _images(plan: "Plan", phase: int, batch: int) -> int:
-    """How many images of the batch a phase works on."""
+def _images(plan: "Plan", mode: str, batch: int) -> int:
+    """How many images of the batch run in a mode."""
     singles = plan.singles(batch)
-    return (singles, batch - singles, batch)[phase]
+    return {"single": singles, "interleaved": batch - singles, "tail": batch}[mode]

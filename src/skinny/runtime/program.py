@@ -1,16 +1,13 @@
-"""A program being written: values with their place in the arena, and steps in order."""
+"""A program being planned: values with their offset in the arena, and steps in order."""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
+from skinny._native import MAX_OFFSET, Engine, Mode
 from skinny.packing import GraphError
-from skinny.runtime.layout import Buffer, Shape, View, arrange, compact
+from skinny.runtime.layout import Buffer, Shape, View, compact, plan_memory
 from skinny.runtime.weights import Weights
-
-SINGLE, BLOCK, TAIL = 0, 1, 2  # native/runtime/program.h
-LARGEST_OFFSET = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -24,23 +21,23 @@ class StepInfo:
 
 
 class Program:
-    """One phase of a network. Steps are emitted into the engine once all values have their place.
+    """The program of one batch mode. Steps are emitted into the engine after memory planning.
 
     A step that reads a value calls `read` before it calls `step`, one that writes a value calls
     `make`; `view` tells where the value lies, and is asked when the step is emitted, not before.
     """
 
     def __init__(
-        self, engine: Any, phase: int, shapes: dict[str, Shape], weights: Weights, threads: int
+        self, engine: Engine, mode: Mode, shapes: dict[str, Shape], weights: Weights, threads: int
     ) -> None:
         self.engine = engine
-        self.phase = phase
+        self.mode = mode
         self.shapes = shapes
         self.weights = weights
         self.threads = threads
-        self.lanes: int = engine.lanes()
-        self.n = self.lanes if phase == BLOCK else 1  # images interleaved
-        self.margins: dict[str, View] = {}  # values that are not compact
+        self.lanes = engine.lanes()
+        self.n = self.lanes if mode == Mode.interleaved else 1  # images interleaved
+        self.padded: dict[str, View] = {}  # values with padding; all others are compact
         self._buffers: dict[str, Buffer] = {}
         self._temporaries: list[Buffer] = []
         self._emits: list[Callable[[], None]] = []
@@ -48,7 +45,7 @@ class Program:
 
     def make(self, name: str) -> None:
         """The next step writes this value."""
-        view = self.margins.get(name, compact(self.shapes[name]))
+        view = self.padded.get(name, compact(self.shapes[name]))
         self._buffers[name] = Buffer(view, len(self._emits))
 
     def read(self, name: str) -> None:
@@ -60,14 +57,14 @@ class Program:
         self._buffers[name] = self._buffers[of]
 
     def view(self, name: str) -> View:
-        """Where a value lies, once all have their place."""
+        """Where a value lies, after memory planning."""
         buffer = self._buffers[name]
-        if name in self.margins:
+        if name in self.padded:
             return buffer.view
         return compact(self.shapes[name])._replace(offset=buffer.view.offset)
 
     def temporary(self, view: View) -> Buffer:
-        """A place the next step writes and the one after it reads."""
+        """A buffer that the next step writes and the one after it reads."""
         buffer = Buffer(view, len(self._emits))
         buffer.last = buffer.first + 1
         self._temporaries.append(buffer)
@@ -78,20 +75,20 @@ class Program:
         self.infos.append(info)
 
     def finish(self, start: str, end: str) -> list[StepInfo]:
-        """Arranges the arena and emits all steps, which lead from value `start` to `end`."""
+        """Plans the memory and emits all steps, which lead from value `start` to `end`."""
         self.read(end)
         buffers = {id(buffer): buffer for buffer in self._buffers.values()}
-        positions = arrange([*buffers.values(), *self._temporaries])
-        if positions * self.n > LARGEST_OFFSET:
+        positions = plan_memory([*buffers.values(), *self._temporaries])
+        if positions * self.n > MAX_OFFSET:
             raise GraphError(
                 f"the network's values need {positions} positions, too many to address"
             )
         out = compact((math.prod(self.shapes[end]),))
         self.engine.begin(
-            self.phase,
-            positions,
-            self.view(start),
-            out._replace(offset=self._buffers[end].view.offset),
+            mode=self.mode,
+            positions=positions,
+            source=self.view(start),
+            target=out._replace(offset=self._buffers[end].view.offset),
         )
         for emit in self._emits:
             emit()

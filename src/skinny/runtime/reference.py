@@ -52,7 +52,7 @@ def conv(
     height = (x.shape[2] - dy * (kh - 1) - 1) // sy + 1
     width = (x.shape[3] - dx * (kw - 1) - 1) // sx + 1
     a, b, s, t = x.strides
-    # [n, groups, c / groups, kh, kw, height, width]: what each output sees.
+    # [n, groups, c / groups, kh, kw, height, width]: the receptive field of each output.
     seen = as_strided(
         x,
         (n, groups, c // groups, kh, kw, height, width),
@@ -74,8 +74,8 @@ def _pooled(x: Array, rows: Axis, columns: Axis, largest: bool) -> Array:
             window = x[
                 :,
                 :,
-                rows.begin[i] : rows.end[i] : rows.step,
-                columns.begin[j] : columns.end[j] : columns.step,
+                rows.begin[i] : rows.end[i] : rows.dilation,
+                columns.begin[j] : columns.end[j] : columns.dilation,
             ]
             if largest:
                 result[:, :, i, j] = window.max((2, 3))

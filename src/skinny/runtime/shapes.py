@@ -127,7 +127,7 @@ def _sides(x: Shape, extents: list[int], stride: Any, padding: Any, ceil: bool) 
 
 def output_side(side: int, extent: int, stride: int, padding: int, ceil: bool) -> int:
     """How many windows of `extent` fit, PyTorch's way: with `ceil` the last one may stick out, but
-    it may not begin beyond the image and its left margin."""
+    it may not begin beyond the image and the padding before it."""
     room = side + 2 * padding - extent
     count = (-(-room // stride) if ceil else room // stride) + 1
     return count - 1 if ceil and (count - 1) * stride >= side + padding else count

@@ -5,40 +5,39 @@ import functools
 import os
 from typing import NamedTuple
 
-TILE_VECTORS = 8  # native/runtime/tile.h
-_TAPS_A_BLOCK = 10  # at least, of an output channel
-_SMALL_BLOCK = 256  # taps whose numbers are bytes
-LARGEST_BLOCK = 2**16 - 1  # native/runtime/conv_weights.cpp
-_SHARE_OF_CACHE = 0.85  # of the first-level cache, for the input of a block
+from skinny._native import MAX_BYTE_TAPS, MAX_TAPS, TILE_VECTORS
+
+_TAPS_PER_BLOCK = 10  # non-zeros of an output channel in a block, at least
+_CACHE_FRACTION = 0.85  # of the first-level cache, for the input of a block
 
 
 class Tile(NamedTuple):
-    """rows x vectors; `flat` runs rows on into each other, margins included (one image only)."""
+    """rows x vectors; `flat`: one image's rows as one long row, padding between them included."""
 
     rows: int
     vectors: int
     flat: bool
-    tiles: int  # how many make a plane
+    tiles: int  # that cover an output channel
 
 
 def _split(vectors: int) -> int:
-    """The width of near-equal tiles for a row of so many vectors."""
+    """The width of near-equal tiles that cover a row of `vectors` vectors."""
     return -(-vectors // -(-vectors // TILE_VECTORS))
 
 
-def choose_tile(height: int, width: int, pitch: int, lanes: int, n: int) -> Tile:
-    """The tile for an output plane that reads rows `pitch` positions apart.
+def choose_tile(height: int, width: int, row_stride: int, lanes: int, n: int) -> Tile:
+    """The tile for an output of height x width that reads rows `row_stride` positions apart.
 
     For n images interleaved every position is whole vectors. For one image, rows that are not whole
-    vectors waste lanes, and running them together wastes the margins: take what wastes less.
+    vectors waste lanes, and a flat tile computes the padding between rows: take what wastes less.
     """
     if n > 1:
         row_vectors = width * n // lanes
         flat = False
     else:
         row_vectors = -(-width // lanes)
-        length = (height - 1) * pitch + width
-        flat = width <= pitch and -(-length // lanes) < row_vectors * height
+        length = (height - 1) * row_stride + width
+        flat = width <= row_stride and -(-length // lanes) < row_vectors * height
         if flat:
             vectors = -(-length // lanes)
             each = _split(vectors)
@@ -61,14 +60,14 @@ def block_channels(
 ) -> int:
     """Input channels of a block, when a tile reads `footprint` floats of each.
 
-    kernel: taps of a channel, with and without weight. taps: non-zeros of an output channel. A
-    block's input fits in the cache. Unless weights are dense, its taps can be numbered in a byte.
-    But each block costs a trip of the sums to the second-level cache and back, so that very sparse
-    layers get fewer, larger blocks, whose taps are numbered in two bytes.
+    kernel: taps of an input channel, zeros included. taps: non-zeros of an output channel. A
+    block's input fits in the cache, and unless weights are dense, the index of a tap fits in a
+    byte. But each block moves the partial sums to the second-level cache and back, so that very
+    sparse layers get fewer, larger blocks, with tap indices of two bytes.
     """
-    fit = int(_SHARE_OF_CACHE * _first_level_cache()) // (4 * footprint)
+    fit = int(_CACHE_FRACTION * _first_level_cache()) // (4 * footprint)
     if not dense:
-        fit = min(fit, _SMALL_BLOCK // kernel)
-    blocks = max(1, min(-(-channels // max(1, fit)), round(taps / _TAPS_A_BLOCK)))
+        fit = min(fit, MAX_BYTE_TAPS // kernel)
+    blocks = max(1, min(-(-channels // max(1, fit)), round(taps / _TAPS_PER_BLOCK)))
     block = -(-channels // blocks)
-    return block if dense else max(1, min(block, LARGEST_BLOCK // kernel))
+    return block if dense else max(1, min(block, MAX_TAPS // kernel))

@@ -2,14 +2,16 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skinny import native
 from skinny.packing import PackedFile
 from skinny.packing.dtypes import to_float32
+
+if TYPE_CHECKING:
+    from skinny._native import LinearWeights
 
 Floats = NDArray[np.float32]
 Kernel = Literal["sparse", "dense"]
@@ -22,8 +24,7 @@ _FEWEST_ROWS = 4  # for a dense kernel, which computes a few output channels at 
 class Weights:
     """Tensors of an open file as float32, and how dense they are.
 
-    The file stays mapped: what has become kernel form is not held a second time, and can be made
-    again, for another layout, from the file.
+    The file stays mapped: tensors are decoded from it when a program is planned, and not kept.
     """
 
     def __init__(
@@ -69,20 +70,20 @@ class Weights:
         return self._file.kept(name)
 
     def kernel(self, name: str, rows: int) -> Kernel:
-        """Sparse or dense: as told, else by density. rows: output channels of a group."""
+        """Sparse or dense: as `kernels` says, else by density. rows: output channels of a group."""
         density = self.kept(name) / math.prod(self.shape(name))
         wish: Kernel = "dense" if density > _DENSE_ABOVE else "sparse"
         return self._kernels.get(name, wish) if rows >= _FEWEST_ROWS else "sparse"
 
-    def linear(self, name: str, dense: bool) -> Any:
+    def linear(self, name: str, dense: bool) -> "LinearWeights":
         """A fully connected layer's weights in kernel form, never expanded if they are sparse."""
         packed = self._linear(name, dense)
         self._file.release()
         return packed
 
-    def _linear(self, name: str, dense: bool) -> Any:
-        kernels = native.extension()
-        assert kernels is not None
+    def _linear(self, name: str, dense: bool) -> "LinearWeights":
+        from skinny._native import LinearWeights  # the reference runs without the extension
+
         rows, columns = self.shape(name)
         parts = self._file.parts(name)
         values = parts.values if parts.dtype == "F32" else to_float32(parts.values, parts.dtype)
@@ -91,9 +92,11 @@ class Weights:
         if parts.mask is None:
             whole = values.reshape(rows, columns)
             if dense:
-                return kernels.LinearWeights(whole)
+                return LinearWeights(dense=whole)
             mask = np.packbits(whole.reshape(-1) != 0, bitorder="little")
-            return kernels.LinearWeights(mask, whole[whole != 0], rows, columns)
+            return LinearWeights(mask=mask, values=whole[whole != 0], rows=rows, columns=columns)
         if dense:
-            return kernels.LinearWeights(self.dense(name).reshape(rows, columns))
-        return kernels.LinearWeights(np.ascontiguousarray(parts.mask), values, rows, columns)
+            return LinearWeights(dense=self.dense(name).reshape(rows, columns))
+        return LinearWeights(
+            mask=np.ascontiguousarray(parts.mask), values=values, rows=rows, columns=columns
+        )

@@ -1,4 +1,4 @@
-"""Pooling, reduced to windows: every kind of it is a list of them for each axis."""
+"""Pooling as windows: max, average and adaptive pooling are lists of windows for each axis."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from skinny.runtime.shapes import output_side
 
 
 class Axis(NamedTuple):
-    """Output i covers the inputs begin[i], begin[i] + step, ... before end[i].
+    """Output i covers the inputs begin[i], begin[i] + dilation, ... before end[i].
 
     An average is the sum of a window times scale[i] of both axes: PyTorch's divisors are products
     of one number for the rows and one for the columns.
@@ -20,7 +20,7 @@ class Axis(NamedTuple):
     begin: NDArray[np.int32]
     end: NDArray[np.int32]
     scale: NDArray[np.float32]
-    step: int
+    dilation: int
 
 
 def axes(node: Mapping[str, Any], shape: Sequence[int]) -> tuple[Axis, Axis]:
@@ -33,21 +33,24 @@ def axes(node: Mapping[str, Any], shape: Sequence[int]) -> tuple[Axis, Axis]:
     both = []
     for i in range(2):
         kernel, stride, padding = node["kernel"][i], node["stride"][i], node["padding"][i]
-        step = node["dilation"][i] if "dilation" in node else 1
-        outputs = output_side(shape[1 + i], step * (kernel - 1) + 1, stride, padding, node["ceil"])
-        axis = _windows(shape[1 + i], outputs, kernel, stride, padding, step)
+        dilation = node["dilation"][i] if "dilation" in node else 1
+        extent = dilation * (kernel - 1) + 1
+        outputs = output_side(shape[1 + i], extent, stride, padding, node["ceil"])
+        axis = _windows(shape[1 + i], outputs, kernel, stride, padding, dilation)
         both.append(axis._replace(scale=_divide(node, i, axis, shape[1 + i])))
     return both[0], both[1]
 
 
-def _windows(side: int, outputs: int, kernel: int, stride: int, padding: int, step: int) -> Axis:
+def _windows(
+    side: int, outputs: int, kernel: int, stride: int, padding: int, dilation: int
+) -> Axis:
     start = np.arange(outputs) * stride - padding
-    end = start + step * (kernel - 1) + 1
-    # A window that begins in the margin begins at its first entry inside of the image.
-    begin = np.where(start < 0, start + -(start // step) * step, start)
+    end = start + dilation * (kernel - 1) + 1
+    # A window that begins in the padding begins at its first entry inside of the image.
+    begin = np.where(start < 0, start + -(start // dilation) * dilation, start)
     if (begin >= np.minimum(end, side)).any():
         raise GraphError("a pooling window of the graph sees nothing of its image")
-    return Axis(_ints(begin), _ints(np.minimum(end, side)), np.ones(outputs, np.float32), step)
+    return Axis(_ints(begin), _ints(np.minimum(end, side)), np.ones(outputs, np.float32), dilation)
 
 
 def _divide(node: Mapping[str, Any], i: int, axis: Axis, side: int) -> NDArray[np.float32]:
@@ -57,7 +60,7 @@ def _divide(node: Mapping[str, Any], i: int, axis: Axis, side: int) -> NDArray[n
         return np.full(len(axis.begin), 1 / node["divisor"] if i == 0 else 1, np.float32)
     if not node["count_include_pad"]:
         return _floats(1 / (axis.end - axis.begin))
-    # The margin counts, but what ceil mode adds beyond it does not.
+    # The padding counts, but what ceil mode adds beyond it does not.
     start = np.arange(len(axis.begin)) * node["stride"][i] - node["padding"][i]
     end = np.minimum(start + node["kernel"][i], side + node["padding"][i])
     return _floats(1 / (end - start))

@@ -1,0 +1,305 @@
+// How the planner adds steps to a program. Every step is checked against the arena as it is added,
+// so that no mistake of the planner can make a kernel leave its memory.
+//
+// No field of a View exceeds max_offset (2^31 - 1): products of two of them do not overflow.
+#include "bind_steps.h"
+
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "arguments.h"
+
+namespace nb = nanobind;
+
+namespace skinny {
+namespace {
+
+void check(const View& v) {
+  for (size_t field : {v.offset, v.channels, v.height, v.width, v.channel_stride, v.row_stride,
+                       v.origin})
+    require(field <= max_offset, "a view is too large to address");
+  require(v.channels && v.height && v.width, "a view must not be empty");
+  require(v.row_stride >= v.width &&
+              v.origin + (v.height - 1) * v.row_stride + v.width <= v.channel_stride,
+          "a view's rows must lie in its channels, without overlapping");
+}
+
+const View& inside(const Program& p, const View& v) {
+  check(v);
+  require(v.end() <= p.positions, "a view must lie in the arena");
+  return v;
+}
+
+const View& compact(const Program& p, const View& v) {
+  require(inside(p, v).compact(), "this step needs a compact view");
+  return v;
+}
+
+void apart(const View& a, const View& b) {
+  require(a.end() <= b.offset || b.end() <= a.offset, "a step must not write what it reads");
+}
+
+template <class S>
+void add(Program& p, S step) {
+  p.steps.push_back(std::make_shared<const S>(std::move(step)));
+}
+
+// A step with one compact input.
+template <class S>
+S compact_step(const Program& p, const View& source, const View& target) {
+  S step;
+  step.in = compact(p, source);
+  step.out = compact(p, target);
+  apart(step.in, step.out);
+  return step;
+}
+
+void begin(Engine& e, Mode mode, size_t positions, const View& source, const View& target) {
+  require(positions <= max_offset, "the arena is too large to address");
+  Program& p = e.program(mode);
+  p.steps.clear();
+  p.positions = positions;
+  p.in = mode == Mode::tail ? compact(p, source) : inside(p, source);
+  p.out = compact(p, target);
+}
+
+void check_axis(const Pool::Axis& axis, size_t inputs, size_t outputs) {
+  require(axis.begin.size() == outputs, "a pooling window for each output is needed");
+  for (int32_t end : axis.end)
+    require(static_cast<size_t>(end) <= inputs, "a pooling window must lie in its input");
+}
+
+void add_chain(Engine& e, Mode mode, const View& source, const View& target, size_t height,
+               size_t width, size_t first, bool flat, size_t tile_rows, size_t tile_vectors_across,
+               bool split_channels, const std::vector<Stage>& stages,
+               const std::shared_ptr<Pool>& pool) {
+  Program& p = e.program(mode);
+  require(mode != Mode::tail, "a convolution belongs to a head");
+  size_t n = mode == Mode::interleaved ? Engine::lanes() : 1, lanes = Engine::lanes();
+  Chain step;
+  step.in = inside(p, source);
+  step.out = inside(p, target);
+  apart(step.in, step.out);
+  require(height && width && height <= max_offset && width <= max_offset && first <= max_offset,
+          "a chain's sizes must lie in the arena");
+  require(tile_rows && tile_rows <= tile_vectors && tile_vectors_across &&
+              tile_vectors_across <= tile_vectors &&
+              tile_rows * tile_vectors_across <= tile_vectors,
+          "a tile must fit the registers");
+  require(!flat || (n == 1 && width <= source.row_stride), "only one image may be laid out flat");
+  require(!stages.empty() && !(split_channels && stages.size() > 1),
+          "a chain that splits channels has one stage");
+  // Tiles read whole vectors: past the last position by less than one, which is the arena's slack.
+  size_t begin = source.offset + first, extent = (height - 1) * source.row_stride + width;
+  require(begin + extent <= p.positions, "a chain must read from the arena");
+  require(stages[0].weights->max_tap() <=
+              static_cast<int64_t>((p.positions - begin - extent) * n),
+          "a tap must lie in the arena");
+  for (size_t i = 1; i < stages.size(); ++i)
+    require(stages[i].weights->max_tap() <
+                static_cast<int64_t>(product(stages[i - 1].weights->outputs(),
+                                             tile_vectors * lanes)) -
+                    static_cast<int64_t>(tile_vectors * lanes) + 1,
+            "a tap must lie in the scratch buffer");
+  require(stages.back().weights->outputs() == target.channels,
+          "a chain's last stage must make its output's channels");
+  if (pool) {
+    require(!flat && !split_channels && tile_rows == 1, "a pooled chain is computed row by row");
+    check_axis(pool->rows, height, target.height);
+    check_axis(pool->columns, width, target.width);
+  } else {
+    require(height == target.height && width == target.width, "a chain must fill its output");
+  }
+  step.height = height;
+  step.width = width;
+  step.pool = pool;
+  step.first = first;
+  step.flat = flat;
+  step.tile_rows = tile_rows;
+  step.tile_columns = tile_vectors_across;
+  step.split_channels = split_channels;
+  step.stages = stages;
+  add(p, std::move(step));
+}
+
+void add_linear(Engine& e, Mode mode, const View& source, const View& target,
+                std::shared_ptr<LinearWeights> weights, const Floats& bias,
+                const Activation& activation) {
+  Program& p = e.program(mode);
+  auto step = compact_step<Linear>(p, source, target);
+  require(source.size() == weights->cols() && target.size() == weights->rows() &&
+              bias.size() == weights->rows(),
+          "a linear layer's sizes must agree");
+  step.weights = std::move(weights);
+  step.bias = copy(bias);
+  step.activation = activation;
+  add(p, std::move(step));
+}
+
+void add_pool(Engine& e, Mode mode, const View& source, const View& target,
+              const std::shared_ptr<Pool>& pool) {
+  Program& p = e.program(mode);
+  require(mode != Mode::tail, "pooling belongs to a head");
+  Pooling step;
+  step.in = inside(p, source);
+  step.out = inside(p, target);
+  apart(step.in, step.out);
+  require(source.channels == target.channels, "pooling keeps the channels");
+  check_axis(pool->rows, source.height, target.height);
+  check_axis(pool->columns, source.width, target.width);
+  step.pool = pool;
+  add(p, std::move(step));
+}
+
+void add_space_to_depth(Engine& e, Mode mode, const View& source, const View& target,
+                        const std::array<int64_t, 2>& stride, const std::vector<int64_t>& rows,
+                        const std::vector<int64_t>& columns) {
+  Program& p = e.program(mode);
+  SpaceToDepth step;
+  step.in = inside(p, source);
+  step.out = inside(p, target);
+  apart(step.in, step.out);
+  constexpr auto limit = static_cast<int64_t>(max_offset);
+  auto far = [](int64_t at) { return at < -limit || at > limit; };
+  for (int64_t side : stride) require(side > 0 && !far(side), "a stride must be positive");
+  require(!rows.empty() && rows.size() == columns.size() &&
+              target.channels == product(source.channels, rows.size()),
+          "space-to-depth needs a row and a column for each channel it makes of one");
+  require(std::none_of(rows.begin(), rows.end(), far) &&
+              std::none_of(columns.begin(), columns.end(), far),
+          "a row or a column lies too far away");
+  step.stride_y = stride[0];
+  step.stride_x = stride[1];
+  step.row = rows;
+  step.column = columns;
+  add(p, std::move(step));
+}
+
+void add_activate(Engine& e, Mode mode, const View& source, const View& target,
+                  const Activation& activation) {
+  Program& p = e.program(mode);
+  auto step = compact_step<Activate>(p, source, target);
+  require(source.size() == target.size(), "an activation keeps the size");
+  step.activation = activation;
+  add(p, step);
+}
+
+void add_scale(Engine& e, Mode mode, const View& source, const View& target, const Floats& scale,
+               const Floats& shift) {
+  Program& p = e.program(mode);
+  auto step = compact_step<Scale>(p, source, target);
+  require(source.size() == target.size() && source.channels == target.channels &&
+              scale.size() == source.channels && shift.size() == source.channels,
+          "a scale and a shift for each channel are needed");
+  step.scale = copy(scale);
+  step.shift = copy(shift);
+  add(p, std::move(step));
+}
+
+void add_lrn(Engine& e, Mode mode, const View& source, const View& target, int size, float alpha,
+             float beta, float k) {
+  Program& p = e.program(mode);
+  auto step = compact_step<Normalise>(p, source, target);
+  require(source.size() == target.size() && source.channels == target.channels && size > 0,
+          "normalisation keeps the shape");
+  step.size = size;
+  step.alpha = alpha;
+  step.beta = beta;
+  step.k = k;
+  add(p, step);
+}
+
+using Four = std::array<size_t, 4>;
+
+void add_add(Engine& e, Mode mode, const View& left, const View& right, const View& target,
+             const Four& shape, const Four& left_strides, const Four& right_strides) {
+  Program& p = e.program(mode);
+  Add step;
+  step.left = compact(p, left);
+  step.right = compact(p, right);
+  step.out = compact(p, target);
+  apart(step.left, step.out);
+  apart(step.right, step.out);
+  size_t left_last = 0, right_last = 0, total = 1;
+  for (size_t i = 0; i < 4; ++i) {
+    require(shape[i] && shape[i] <= max_offset && left_strides[i] <= max_offset &&
+                right_strides[i] <= max_offset,
+            "a sum's sizes must lie in the arena");
+    left_last += (shape[i] - 1) * left_strides[i];
+    right_last += (shape[i] - 1) * right_strides[i];
+    total = product(total, shape[i]);
+  }
+  require(left_last < left.size() && right_last < right.size() && total == target.size(),
+          "a sum must lie in its operands");
+  std::copy(shape.begin(), shape.end(), step.shape);
+  std::copy(left_strides.begin(), left_strides.end(), step.left_stride);
+  std::copy(right_strides.begin(), right_strides.end(), step.right_stride);
+  add(p, step);
+}
+
+void add_concat(Engine& e, Mode mode, const std::vector<View>& sources, const View& target,
+                size_t outer) {
+  Program& p = e.program(mode);
+  Concat step;
+  step.out = compact(p, target);
+  size_t total = 0;
+  for (const View& source : sources) {
+    apart(compact(p, source), step.out);
+    total += source.size();
+    require(outer && source.size() % outer == 0, "an input must divide evenly");
+  }
+  require(total == target.size(), "the inputs must fill the output");
+  step.in = sources;
+  step.outer = outer;
+  add(p, std::move(step));
+}
+
+void add_softmax(Engine& e, Mode mode, const View& source, const View& target, size_t outer,
+                 size_t axis, size_t inner, bool log) {
+  Program& p = e.program(mode);
+  auto step = compact_step<Softmax>(p, source, target);
+  require(product(product(outer, axis), inner) == source.size() &&
+              target.size() == source.size(),
+          "softmax keeps the size");
+  step.outer = outer;
+  step.axis = axis;
+  step.inner = inner;
+  step.log = log;
+  add(p, step);
+}
+
+}  // namespace
+
+void bind_steps(nb::class_<Engine>& engine) {
+  using nb::arg;
+  const auto mode = arg("mode"), source = arg("source"), target = arg("target");
+  engine
+      .def("begin", &begin, nb::kw_only(), mode, arg("positions"), source, target,
+           "Starts the program of a mode anew, in an arena of `positions`.")
+      .def("add_chain", &add_chain, nb::kw_only(), mode, source, target, arg("height"),
+           arg("width"), arg("first"), arg("flat"), arg("tile_rows"), arg("tile_vectors"),
+           arg("split_channels"), arg("stages"), arg("pool").none())
+      .def("add_linear", &add_linear, nb::kw_only(), mode, source, target, arg("weights"),
+           arg("bias"), arg("activation"))
+      .def("add_pool", &add_pool, nb::kw_only(), mode, source, target, arg("pool"))
+      .def("add_space_to_depth", &add_space_to_depth, nb::kw_only(), mode, source, target,
+           arg("stride"), arg("rows"), arg("columns"))
+      .def("add_activate", &add_activate, nb::kw_only(), mode, source, target, arg("activation"))
+      .def("add_scale", &add_scale, nb::kw_only(), mode, source, target, arg("scale"),
+           arg("shift"))
+      .def("add_lrn", &add_lrn, nb::kw_only(), mode, source, target, arg("size"), arg("alpha"),
+           arg("beta"), arg("k"))
+      .def("add_add", &add_add, nb::kw_only(), mode, arg("left"), arg("right"), target,
+           arg("shape"), arg("left_strides"), arg("right_strides"))
+      .def("add_concat", &add_concat, nb::kw_only(), mode, arg("sources"), target, arg("outer"))
+      .def("add_softmax", &add_softmax, nb::kw_only(), mode, source, target, arg("outer"),
+           arg("axis"), arg("inner"), arg("log"));
+}
+
+}  // namespace skinny
