@@ -54,6 +54,31 @@ def test_sdnn_at_sparsity_zero_is_plain_training():
     assert phases(timeline.sdnn(epochs=10, sparsity=0.0)) == [("D", 10)]
 
 
+@pytest.mark.parametrize(
+    ("total", "lengths"),
+    [
+        (2, [1, 1]),
+        (5, [1, 1, 1, 2]),
+        (12, [1, 3, 1, 3, 1, 3]),
+        (30, [2, 7, 2, 7, 2, 10]),
+        (180, [11, 43, 11, 43, 11, 61]),
+    ],
+)
+def test_sdnn_scales_its_spans_with_the_total(total, lengths):
+    line = timeline.sdnn(epochs=total, sparsity=0.9)
+    assert [span.length for span in line.spans] == lengths
+    assert line.spans[-1].sparsity == 0.9
+
+
+@given(st.integers(12, 100_000))
+def test_sdnn_has_three_cycles_by_default_and_the_last_sparse_span_is_longest(total):
+    line = timeline.sdnn(steps=total, sparsity=0.9)
+    sparse = [span.length for span in line.spans if span.sparsity]
+    assert len(line.spans) == 6
+    assert sparse[-1] == max(sparse)
+    assert line.total == total
+
+
 def test_single_step_updates_are_the_same_machinery_with_length_one():
     line = timeline.sdnn(steps=6, sparsity=0.5, dense=1, sparse=1)
     assert line.unit == "step"
@@ -168,7 +193,11 @@ def test_a_long_table_leaves_out_its_middle():
         (lambda: timeline.sdnn(epochs=200, sparsity=1.0), r"must lie in \[0, 1\)"),
         (lambda: timeline.sdnn(epochs=200, sparsity=0.5, dense=0), "dense must be a whole number"),
         (lambda: timeline.sdnn(epochs=200, sparsity=0.5, r0=0.6), "above the sparsity aimed at"),
-        (lambda: timeline.sdnn(epochs=100, sparsity=0.5), "at least 165 epochs"),
+        (
+            lambda: timeline.sdnn(epochs=100, sparsity=0.5, dense=15, sparse=150),
+            "at least 165 epochs",
+        ),
+        (lambda: timeline.sdnn(epochs=1, sparsity=0.5), "at least 2 epochs"),
         (lambda: timeline.acdc(epochs=100, sparsity=0.0), "use `dense`"),
         (lambda: timeline.dsd(epochs=2, sparsity=0.3), "too short for dsd"),
         (lambda: timeline.gradual(epochs=10, sparsity=0.9, start=5, end=3), "start < end < total"),

@@ -1,7 +1,7 @@
 """When to threshold, and how sparse: every method is a list of spans.
 
-A span is a stretch of training in one phase. A sparse span begins with a thresholding; a dense span
-that follows a sparse one begins with a restoration. A sparse span that follows another thresholds
+A span is a stretch of training in one phase. A sparse span begins with a mask update; a dense span
+that follows a sparse one begins with a restoration. A sparse span that follows another prunes
 further and restores nothing. Lengths are whole epochs or whole optimizer steps.
 """
 
@@ -15,6 +15,11 @@ from skinny.errors import SkinnyError
 from skinny.iht.budget import check_sparsity
 
 Unit = Literal["epoch", "step"]
+
+# The default spans of `sdnn` as shares of the total: three cycles, dense to sparse as 1 to 4, and
+# what is left of the total prolongs the last sparse span (to a third of the training).
+_SDNN_DENSE, _SDNN_SPARSE = 0.06, 0.24
+
 _SHOWN = 24  # rows of the printed table before the middle is left out
 
 
@@ -104,20 +109,24 @@ def sdnn(
     epochs: int | None = None,
     steps: int | None = None,
     sparsity: float,
-    dense: int = 15,
-    sparse: int = 150,
+    dense: int | None = None,
+    sparse: int | None = None,
     r0: float | None = None,
 ) -> Timeline:
     """The paper's Algorithm 1: dense (s1), sparse (s2), dense, sparse, ..., ending sparse.
 
-    Progressive: the thresholding at t asks for r(t) = r0 + t (rT - r0) / T with rT = `sparsity` and
+    Progressive: the mask update at t asks for r(t) = r0 + t (rT - r0) / T with rT = `sparsity` and
     T the total; r0 is min(0.5, sparsity) unless given, and r0 = sparsity means direct thresholding.
-    The last sparse span has the target and absorbs what is left over. Sparsity 0 is plain training.
+    Spans are 6 % (dense) and 24 % (sparse) of the total unless given; the paper has 15 and 150
+    epochs. The last sparse span has the target sparsity and takes the rest of the training.
+    Sparsity 0 is plain training.
     """
     unit, total = _length("sdnn", epochs, steps)
     check_sparsity(sparsity)
     if sparsity == 0:
         return _timeline("sdnn", unit, [(total, 0.0)])
+    dense = _share(total, _SDNN_DENSE) if dense is None else dense
+    sparse = _share(total, _SDNN_SPARSE) if sparse is None else sparse
     _positive(dense=dense, sparse=sparse)
     r0 = min(0.5, sparsity) if r0 is None else check_sparsity(r0, "r0")
     if r0 > sparsity:
@@ -202,11 +211,11 @@ def gradual(
     end: int | None = None,
     every: int | None = None,
 ) -> Timeline:
-    """Gradual magnitude pruning (Zhu & Gupta 2017): ever sparser, and nothing is given back.
+    """Gradual magnitude pruning (Zhu & Gupta 2017): ever sparser, and nothing is restored.
 
     s(t) = sparsity * (1 - (1 - (t - start) / (end - start))^3), thresholded every `every` units
     after `start` and last at `end`; then fine-tuning. By default from 20 % to 70 % of the total, in
-    ten thresholdings or as many as fit.
+    ten mask updates or as many as fit.
     """
     unit, total = _length("gradual", epochs, steps)
     _sparse_target("gradual", sparsity)
@@ -225,11 +234,7 @@ def gradual(
     return _timeline(
         "gradual",
         unit,
-        zip(
-            [b - a for a, b in pairwise(edges)],
-            [0.0, *levels, sparsity],
-            strict=True,
-        ),
+        zip([b - a for a, b in pairwise(edges)], [0.0, *levels, sparsity], strict=True),
     )
 
 
@@ -262,7 +267,7 @@ def iterative(
 ) -> Timeline:
     """Train, then prune a little more and retrain, five times (Han et al. 2015).
 
-    Nothing is given back. Of R rounds, the i-th leaves (1 - sparsity)^(i / R) of the weights, so
+    Nothing is restored. Of R rounds, the i-th leaves (1 - sparsity)^(i / R) of the weights, so
     that each removes the same share of what is left. A round has the length `sparse`, but for the
     last, which has the rest of the training. By default 30 % of the total is dense and a round has
     10 %, so that 30 % are left for the last; where five rounds do not fit, there are fewer.
