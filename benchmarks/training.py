@@ -2,7 +2,7 @@
 
 Contenders run one step each in turn: the plain loop, the same loop under IHT in a dense and in a
 sparse span (90 %), and the same loop with the masks of torch.nn.utils.prune. An epoch is 391 such
-steps and at most one thresholding or restoration, whose cost is added to IHT's epochs.
+steps and at most one mask update or restoration, whose cost is added to IHT's epochs.
 
 What is added does not depend on the images and is far below the noise of a step that takes a
 second, so a second race, on one tiny image, shows it by itself; the epoch that follows from it is
@@ -90,7 +90,7 @@ def main(rounds: int = 16) -> None:
     counts = uniform({name: tuple(w.shape) for name, w in weights.items()}, SPARSITY)
     print(describe_machine("torch"))
     seconds = race(plain, images=128, size=32, steps=1, rounds=rounds)
-    thresholding = median(
+    mask_update = median(
         interleave({"threshold": lambda: masks.build(weights, counts)}, 5)["threshold"]
     )
     print(report("one training step of NIN, batch 128", seconds, PLAIN))
@@ -101,12 +101,12 @@ def main(rounds: int = 16) -> None:
     for name, cost in extra.items():
         print(f"  {name}: {1e3 * cost.mean:.2f} ms ({1e3 * cost.low:.2f} to {1e3 * cost.high:.2f})")
     step = median(seconds[PLAIN])
-    print("one epoch with its thresholding, against the plain loop (wanted: at most 1.03x)")
+    print("one epoch with its mask update, against the plain loop (wanted: at most 1.03x)")
     for name in OURS:
-        direct = (STEPS_PER_EPOCH * median(seconds[name]) + thresholding) / STEPS_PER_EPOCH / step
-        known = 1 + (extra[name].mean + thresholding / STEPS_PER_EPOCH) / step
+        direct = (STEPS_PER_EPOCH * median(seconds[name]) + mask_update) / STEPS_PER_EPOCH / step
+        known = 1 + (extra[name].mean + mask_update / STEPS_PER_EPOCH) / step
         print(f"  {name}: {direct:.3f}x timed whole, {known:.4f}x from what is added to a step")
-    sparse = STEPS_PER_EPOCH * (step + extra["IHT, sparse span"].mean) + thresholding
+    sparse = STEPS_PER_EPOCH * (step + extra["IHT, sparse span"].mean) + mask_update
     pruned = STEPS_PER_EPOCH * (step + extra[PRUNE].mean)
     print(
         "one epoch of a sparse span against torch.nn.utils.prune (wanted: below 1x): "

@@ -7,11 +7,11 @@ from rich.console import Console
 
 from skinny.cli import progress
 from skinny.cli.progress import JsonLines, LiveProgress, PlainLines
-from skinny.training import Plan, Silent, Step, recipe
+from skinny.training import Progress, RunInfo, Silent, recipe
 from skinny.training import config as configs
 
 CONFIG = recipe("demo")
-PLAN = Plan(CONFIG, configs.timeline(CONFIG, 10), 10, 640, 0, 0, {"conv1.weight": 288})
+INFO = RunInfo(CONFIG, configs.timeline(CONFIG, 10), 10, 640, 0, 0, {"conv1.weight": 288})
 RECORD = {
     "epoch": 0,
     "phase": "sparse",
@@ -31,7 +31,7 @@ def test_quiet_json_or_lines_when_output_is_not_a_terminal():
 
 def test_a_plain_line_per_epoch_with_the_time_left(capsys):
     lines = PlainLines()
-    lines.begin(PLAN)
+    lines.begin(INFO)
     lines.epoch(RECORD)
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.startswith(
@@ -55,8 +55,8 @@ def test_the_live_display_is_six_lines_on_a_narrow_terminal(monkeypatch):
     seconds = iter([0.0, 35.0])
     monkeypatch.setattr("skinny.cli.progress.time.monotonic", lambda: next(seconds, 35.0))
     live = LiveProgress(console)
-    live.begin(PLAN)
-    live.step(Step(3, 5, 320, 0.4321, "sparse", 0.525))
+    live.begin(INFO)
+    live.step(Progress(3, 5, 320, 0.4321, "sparse", 0.525))
     live.epoch({**RECORD, "test_accuracy": 0.75})
     console.file.truncate(0)
     console.file.seek(0)
@@ -75,7 +75,7 @@ def test_the_live_display_is_six_lines_on_a_narrow_terminal(monkeypatch):
 def test_before_the_first_step_the_live_display_knows_no_speed():
     console = Console(file=io.StringIO(), force_terminal=True, width=80, color_system=None)
     live = LiveProgress(console)
-    live.begin(PLAN)
+    live.begin(INFO)
     live.end()
     shown = console.file.getvalue()
     assert "epoch 1/32  step 0/10  dense" in shown
@@ -85,7 +85,7 @@ def test_before_the_first_step_the_live_display_knows_no_speed():
 def test_what_is_written_to_stderr_goes_above_the_live_display():
     console = Console(file=io.StringIO(), force_terminal=True, width=80, color_system=None)
     live = LiveProgress(console)
-    live.begin(PLAN)
+    live.begin(INFO)
     print("skinny: this is odd", file=sys.stderr)
     live.end()
     shown = [line.rstrip() for line in console.file.getvalue().splitlines()]

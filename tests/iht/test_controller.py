@@ -106,7 +106,7 @@ def test_restored_weights_start_at_zero_and_learn_again(kind):
     assert revived > 0.5 * sum(int(m.sum()) for m in truncated.values())
 
 
-def test_restore_last_gives_back_the_values_before_truncation():
+def test_restore_last_restores_the_values_before_truncation():
     model = network()
     optimizer = optimizer_for(model)
     iht = IHT(model, optimizer, LINE, restore="last")
@@ -204,14 +204,14 @@ def test_gradient_accumulation_equals_the_large_batch():
     torch.testing.assert_close(*results, rtol=1e-3, atol=1e-4)
 
 
-def test_gradients_left_over_from_before_a_thresholding_cannot_revive_a_weight():
+def test_gradients_left_over_from_before_a_mask_update_cannot_revive_a_weight():
     model = network()
     optimizer = optimizer_for(model)
     iht = IHT(model, optimizer, timeline.oneshot(epochs=2, sparsity=0.6, dense=1))
     iht.begin_epoch()
     x, y = batches()[0]
     nn.functional.cross_entropy(model(x), y).backward()
-    iht.begin_epoch()  # thresholds in the middle of an accumulation
+    iht.begin_epoch()  # prunes in the middle of an accumulation
     optimizer.step()
     assert_truncated_are_zero(iht)
     for name, weight in iht.weights.items():

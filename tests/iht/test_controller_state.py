@@ -151,7 +151,7 @@ def test_every_budget_runs_on_every_kind_of_timeline(budget, line, score):
         assert last.kept == {"0.weight": 11, "4.weight": 77, "6.weight": 5}
     else:
         assert last.sparsity == pytest.approx(0.8, abs=0.01)
-    if line.name == "gradual":  # nothing is given back
+    if line.name == "gradual":  # nothing is restored
         for earlier, later in itertools.pairwise(masks):
             assert not any((later[n] & ~earlier[n]).any() for n in later)
 
@@ -238,3 +238,90 @@ def test_state_of_another_timeline_or_model_is_refused():
         other_iht.begin_epoch()
     with pytest.raises(SkinnyError, match="made for other layers"):
         iht.load_state_dict(other_iht.state_dict())
+
+
+def test_state_of_other_layers_is_refused_before_there_is_a_mask():
+    model = network()
+    iht = IHT(model, optimizer_for(model), LINE)
+    fewer = IHT(model, optimizer_for(model), LINE, exclude="6")
+    with pytest.raises(SkinnyError, match=r"other layers: it has 0.weight, 4.weight; the model"):
+        iht.load_state_dict(fewer.state_dict())
+
+
+@pytest.mark.parametrize(
+    ("saved", "complaint"),
+    [
+        ({"restore": "last"}, "made with restore='last', but this IHT has restore='zero'"),
+        ({"score": "random"}, "made with score='random', but this IHT has score='magnitude'"),
+        ({"seed": 3}, "made with seed=3, but this IHT has seed=0"),
+        ({"budget": "erk"}, "made with budget='erk', but this IHT has budget='uniform'"),
+        ({"budget": {"4": 0.5}}, r"made with budget=\[\['4', 0.5\]\], but this IHT has"),
+    ],
+)
+def test_state_made_with_other_options_is_refused_by_name(saved, complaint):
+    model = network()
+    optimizer = optimizer_for(model)
+    iht = IHT(model, optimizer, LINE)
+    with pytest.raises(SkinnyError, match=complaint):
+        iht.load_state_dict(IHT(model, optimizer, LINE, **saved).state_dict())
+    same = IHT(model, optimizer, LINE, **saved)
+    same.load_state_dict(IHT(model, optimizer, LINE, **saved).state_dict())
+
+
+BY_STEP = timeline.sdnn(steps=24, sparsity=0.8, dense=6, sparse=6)
+
+
+@pytest.mark.parametrize("line", [LINE, BY_STEP], ids=["epochs", "steps"])
+@pytest.mark.parametrize(
+    ("epochs", "signs"),
+    [
+        (1, "the optimizer has taken steps before"),
+        (
+            3,
+            "the optimizer has taken steps before and many weights of 0.weight, 4.weight, 6.weight",
+        ),
+    ],
+)
+def test_a_training_resumed_without_the_state_of_iht_is_noticed(line, epochs, signs):
+    model = network()
+    optimizer = optimizer_for(model)
+    iht = IHT(model, optimizer, line)
+    train(model, optimizer, iht, epochs)
+    states = copy.deepcopy([part.state_dict() for part in (model, optimizer, iht)])
+
+    again = network()
+    again_optimizer = optimizer_for(again)
+    again_iht = IHT(again, again_optimizer, line)
+    again.load_state_dict(states[0])
+    again_optimizer.load_state_dict(states[1])
+    with pytest.warns(UserWarning, match=signs):
+        train(again, again_optimizer, again_iht, 1)
+    train(again, again_optimizer, again_iht, 1)  # says it once
+
+    whole = network()
+    whole_optimizer = optimizer_for(whole)
+    whole_iht = IHT(whole, whole_optimizer, line)
+    for part, state in zip((whole, whole_optimizer, whole_iht), states, strict=True):
+        part.load_state_dict(state)
+    train(whole, whole_optimizer, whole_iht, 1)  # a warning would be an error here
+
+
+def test_a_sparse_model_may_be_fine_tuned_and_a_zero_layer_is_no_sign():
+    model = network()
+    with torch.no_grad():
+        model[4].weight[:, ::2] = 0
+        model[6].weight.zero_()
+    optimizer = optimizer_for(model, "sgd")
+    iht = IHT(model, optimizer, LINE)
+    with pytest.warns(UserWarning, match=r"but many weights of 4.weight are zero .* all is well"):
+        iht.begin_epoch()
+    train(model, optimizer, iht, 7)
+    assert iht.finish() == iht.history[-1].kept
+
+
+def test_steps_that_start_sparse_are_not_taken_for_a_resumption():
+    model = network()
+    optimizer = optimizer_for(model, "sgd")
+    spans = (timeline.Span(0, 2, 0.5),)
+    IHT(model, optimizer, timeline.Timeline("sparse", "step", spans))
+    step(model, optimizer, *batches()[0])

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from skinny.errors import SkinnyError
+from skinny.iht import timeline
 from skinny.training import Config, RunFolder, Silent, figures, load_run, train
 from skinny.training import config as configs
 from skinny.training.session import build, build_optimizer
@@ -57,6 +58,15 @@ def test_a_run_leaves_all_its_records(tmp_path):
     assert result["test_accuracy"] == metrics[-1]["test_accuracy"]
 
 
+def test_a_run_that_ends_before_its_budget_holds_is_no_result(tmp_path, monkeypatch):
+    longer = timeline.sdnn(epochs=8, sparsity=0.8, dense=3, sparse=1)
+    monkeypatch.setattr(configs, "timeline", lambda config, steps: longer)
+    with pytest.raises(SkinnyError, match=r"after 4 of 8 epochs, before the last span"):
+        run(tmp_path / "a")
+    assert RunFolder(tmp_path / "a").result() is None
+    assert not RunFolder(tmp_path / "a").model_file.exists()
+
+
 def test_it_learns(tmp_path):
     result = run(tmp_path / "a", train_size=600, epochs=12, s1=2, s2=4, width=0.5, sparsity=0.5)
     assert result["test_accuracy"] > 0.8
@@ -81,7 +91,7 @@ def test_a_finished_run_is_not_trained_again(tmp_path):
         def note(self, text):
             self.said = (*self.said, text)
 
-        def begin(self, plan):
+        def begin(self, info):
             raise AssertionError("it began to train")
 
     observer = Listening()
@@ -96,8 +106,8 @@ class StopAt(Silent):
     def __init__(self, epoch, step):
         self.at = (epoch, step)
 
-    def step(self, step):
-        if (step.epoch, step.step) == self.at:
+    def step(self, progress):
+        if (progress.epoch, progress.step) == self.at:
             raise KeyboardInterrupt
 
 

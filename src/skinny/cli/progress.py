@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from skinny.iht.timeline import Timeline
-from skinny.training import Observer, Plan, Silent, Step
+from skinny.training import Observer, Progress, RunInfo, Silent
 
 _SECONDS_BETWEEN_LINES = 60.0
 _DENSE, _SPARSE, _AHEAD = "blue", "yellow", "grey50"
@@ -30,20 +30,20 @@ def choose(*, quiet: bool, as_json: bool) -> Observer:
 class _Clock:
     """Images per second and time left, from what this process has seen of the run."""
 
-    def begin(self, plan: Plan) -> None:
-        self.plan = plan
+    def begin(self, info: RunInfo) -> None:
+        self.info = info
         self.began = time.monotonic()
-        self.first = self._position(plan.first_epoch, plan.first_step)
+        self.first = self._position(info.first_epoch, info.first_step)
 
     def _position(self, epoch: int, step: int) -> int:
-        return epoch * self.plan.steps_per_epoch + step
+        return epoch * self.info.steps_per_epoch + step
 
     def rate_and_left(self, epoch: int, step: int) -> tuple[float, float]:
         spent = max(1e-9, time.monotonic() - self.began)
         done = self._position(epoch, step)
         per_step = spent / max(1, done - self.first)
-        total = self._position(self.plan.config.epochs, 0)
-        images_per_step = self.plan.images_per_epoch / self.plan.steps_per_epoch
+        total = self._position(self.info.config.epochs, 0)
+        images_per_step = self.info.images_per_epoch / self.info.steps_per_epoch
         return images_per_step / per_step, (total - done) * per_step
 
 
@@ -54,25 +54,25 @@ class PlainLines(Silent):
         self._clock = _Clock()
         self._printed = time.monotonic()
 
-    def begin(self, plan: Plan) -> None:
-        self._clock.begin(plan)
-        print(f"{plan.config.run_name}: {plan.config.model} on {plan.config.data}")
-        print(plan.timeline, flush=True)
+    def begin(self, info: RunInfo) -> None:
+        self._clock.begin(info)
+        print(f"{info.config.run_name}: {info.config.model} on {info.config.data}")
+        print(info.timeline, flush=True)
 
-    def step(self, step: Step) -> None:
+    def step(self, progress: Progress) -> None:
         if time.monotonic() - self._printed > _SECONDS_BETWEEN_LINES:
-            plan = self._clock.plan
-            rate, left = self._clock.rate_and_left(step.epoch, step.step)
-            loss = "" if step.loss is None else f"loss {step.loss:.4f}, "
+            info = self._clock.info
+            rate, left = self._clock.rate_and_left(progress.epoch, progress.step)
+            loss = "" if progress.loss is None else f"loss {progress.loss:.4f}, "
             self._print(
-                f"epoch {step.epoch + 1}/{plan.config.epochs}, step {step.step}/"
-                f"{plan.steps_per_epoch}: {loss}{rate:,.0f} images/s, {_duration(left)} left"
+                f"epoch {progress.epoch + 1}/{info.config.epochs}, step {progress.step}/"
+                f"{info.steps_per_epoch}: {loss}{rate:,.0f} images/s, {_duration(left)} left"
             )
 
     def epoch(self, record: dict[str, Any]) -> None:
         _, left = self._clock.rate_and_left(record["epoch"] + 1, 0)
         self._print(
-            f"{_epoch_line(record, self._clock.plan)}, "
+            f"{_epoch_line(record, self._clock.info)}, "
             f"{record['images_per_second']:,.0f} images/s, {_duration(left)} left"
         )
 
@@ -102,10 +102,10 @@ class LiveProgress(Silent):
         self._clock = _Clock()
         self._live: Live | None = None
         self._record: dict[str, Any] | None = None
-        self._step: Step | None = None
+        self._progress: Progress | None = None
 
-    def begin(self, plan: Plan) -> None:
-        self._clock.begin(plan)
+    def begin(self, info: RunInfo) -> None:
+        self._clock.begin(info)
         self._live = Live(
             console=self._console,
             refresh_per_second=4,
@@ -114,8 +114,8 @@ class LiveProgress(Silent):
         )
         self._live.start()
 
-    def step(self, step: Step) -> None:
-        self._step = step
+    def step(self, progress: Progress) -> None:
+        self._progress = progress
 
     def epoch(self, record: dict[str, Any]) -> None:
         self._record = record
@@ -129,41 +129,41 @@ class LiveProgress(Silent):
             self._live = None
 
     def _render(self) -> Group:
-        plan, step = self._clock.plan, self._step
-        config = plan.config
-        epoch, within = (plan.first_epoch, 0) if step is None else (step.epoch, step.step)
-        done = epoch + within / plan.steps_per_epoch
+        info, now = self._clock.info, self._progress
+        config = info.config
+        epoch, within = (info.first_epoch, 0) if now is None else (now.epoch, now.step)
+        done = epoch + within / info.steps_per_epoch
         rate, left = self._clock.rate_and_left(epoch, within)
         width = min(self._console.width, 72)
         bar = Table.grid()  # on its own a bar ends without a new line
         bar.add_row(ProgressBar(config.epochs, done, width=width))
-        sparse = step is not None and bool(step.sparsity)
-        now = Text(
+        sparse = now is not None and bool(now.sparsity)
+        line = Text(
             f"epoch {min(epoch + 1, config.epochs)}/{config.epochs}"
-            f"  step {within}/{plan.steps_per_epoch}  "
+            f"  step {within}/{info.steps_per_epoch}  "
         )
-        now.append(
-            f"{step.phase} {step.sparsity:.1%}" if step and sparse else "dense",
+        line.append(
+            f"{now.phase} {now.sparsity:.1%}" if now and sparse else "dense",
             style=_SPARSE if sparse else _DENSE,
         )
-        if step and step.loss is not None:
-            now.append(f"  loss {step.loss:.4f}")
+        if now and now.loss is not None:
+            line.append(f"  loss {now.loss:.4f}")
         parts: list[Any] = [
             Text(f"{config.run_name}: {config.model} on {config.data}", style="bold"),
-            _timeline_bar(plan, done, width),
+            _timeline_bar(info, done, width),
             bar,
-            now,
+            line,
             Text(f"{rate:,.0f} images/s  {_duration(left)} left" if within else ""),
         ]
         if self._record is not None:
-            parts.append(Text(_epoch_line(self._record, plan), style="dim"))
+            parts.append(Text(_epoch_line(self._record, info), style="dim"))
         return Group(*parts)
 
 
-def _timeline_bar(plan: Plan, done: float, width: int) -> Text:
+def _timeline_bar(info: RunInfo, done: float, width: int) -> Text:
     """One character per piece of the timeline: full blocks are sparse spans, light ones dense."""
-    timeline: Timeline = plan.timeline
-    unit = plan.steps_per_epoch if timeline.unit == "step" else 1
+    timeline: Timeline = info.timeline
+    unit = info.steps_per_epoch if timeline.unit == "step" else 1
     bar = Text()
     for column in range(width):
         span = timeline.spans[timeline.index(int(column * timeline.total / width))]
@@ -173,11 +173,11 @@ def _timeline_bar(plan: Plan, done: float, width: int) -> Text:
     return bar
 
 
-def _epoch_line(record: dict[str, Any], plan: Plan) -> str:
+def _epoch_line(record: dict[str, Any], info: RunInfo) -> str:
     test = record["test_accuracy"]
     sparsity = f" {record['sparsity']:.1%}" if record["sparsity"] else ""
     return (
-        f"epoch {record['epoch'] + 1}/{plan.config.epochs}: {record['phase']}{sparsity}, "
+        f"epoch {record['epoch'] + 1}/{info.config.epochs}: {record['phase']}{sparsity}, "
         f"loss {record['train_loss']:.4f}, training {record['train_accuracy']:.2%}"
         + (f", test {test:.2%}" if test is not None else "")
     )

@@ -10,6 +10,7 @@ from skinny import packing
 from skinny.errors import SkinnyError
 from skinny.export.graph import take_graph
 from skinny.export.tensors import to_arrays, to_tensor
+from skinny.iht.attached import warn_if_unfinished
 from skinny.iht.layers import unwrapped
 from skinny.packing import Values
 
@@ -37,6 +38,7 @@ def pack(
     """
     if isinstance(model, nn.Module):
         model = unwrapped(model)
+        warn_if_unfinished(model)
         if example is None and not weights_only:
             raise SkinnyError(
                 "packing a model needs an example input to take its graph from: "

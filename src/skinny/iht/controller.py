@@ -1,48 +1,28 @@
 """IHT: binds a model, its optimizer and a timeline, and keeps supp(W) inside F to the bit."""
 
-import weakref
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+import warnings
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from skinny.errors import SkinnyError
+from skinny.iht import attached, optimizer_state
 from skinny.iht import budget as budgets
 from skinny.iht import masks as masking
+from skinny.iht import state as states
+from skinny.iht.cursor import Cursor
+from skinny.iht.enforcement import Enforcement
+from skinny.iht.events import Event, MaskUpdate
 from skinny.iht.layers import prunable, unwrapped
 from skinny.iht.timeline import Span, Timeline
 
 Score = Literal["magnitude", "random"]
 Restore = Literal["zero", "last"]
-
-
-@dataclass(frozen=True)
-class Thresholding:
-    """What one thresholding did."""
-
-    at: int  # epochs or steps done before it
-    target: float  # the sparsity asked for
-    size: dict[str, int]  # weights per layer
-    kept: dict[str, int]  # of which kept
-    change: dict[str, float] | None  # change ratio per layer; None for the first thresholding
-
-    @property
-    def sparsity(self) -> float:
-        """Over all layers: the fraction of prunable weights removed."""
-        return 1 - sum(self.kept.values()) / sum(self.size.values())
-
-    @property
-    def change_ratio(self) -> float | None:
-        """Over all layers: the share of weights whose state the thresholding turned over."""
-        if self.change is None:
-            return None
-        changed = sum(ratio * self.size[name] for name, ratio in self.change.items())
-        return changed / sum(self.size.values())
-
-    def layer_sparsity(self) -> dict[str, float]:
-        return {name: 1 - self.kept[name] / size for name, size in self.size.items()}
+HISTORY = 100  # records that `IHT.history` holds at most: a timeline may update at every step
 
 
 class IHT:
@@ -52,6 +32,7 @@ class IHT:
         for epoch in range(180):
             iht.begin_epoch()
             ...                        # forward, backward, optimizer.step(): nothing changes
+        iht.finish()                   # an error unless the budget holds
 
     With a timeline counted in steps nothing at all is called: the optimizer's steps are counted.
 
@@ -60,12 +41,17 @@ class IHT:
     is cleared when it is truncated, and the mask is applied again after the step. No module is
     wrapped and no state_dict key changes.
 
+    masks:   {layer: bool tensor} of the latest mask update, None before the first
+    history: records of the latest mask updates (at most 100), oldest first
+    mask_updates: how many there were in all
+
     budget:  "uniform", "erk", "global", or {pattern: sparsity or k} for single layers
     include, exclude:  name patterns, see `skinny.iht.layers.prunable`
     score:   "magnitude" (the paper), or "random"
-    restore: what a truncated weight is when it is given back: "zero" (the paper), or "last", its
+    restore: what a truncated weight is when it is restored: "zero" (the paper), or "last", its
              value before truncation
     seed:    for the random score alone
+    on_event: called as on_event(iht, event) where a span begins, see `skinny.iht.events.Event`
     """
 
     def __init__(
@@ -80,38 +66,38 @@ class IHT:
         score: Score = "magnitude",
         restore: Restore = "zero",
         seed: int = 0,
+        on_event: Callable[["IHT", Event], None] | None = None,
     ) -> None:
         _one_of("score", score, ("magnitude", "random"))
         _one_of("restore", restore, ("zero", "last"))
         if isinstance(budget, str):
             _one_of("budget", budget, ("uniform", "erk", "global"))
         self.timeline = timeline
-        self.masks: masking.Masks | None = None  # of the latest thresholding
-        self.history: list[Thresholding] = []
+        self.masks: masking.Masks | None = None
+        self.history: deque[MaskUpdate] = deque(maxlen=HISTORY)
+        self.mask_updates = 0
         self.weights = prunable(unwrapped(model), include, exclude)
         self._optimizer = optimizer
         self._budget, self._score, self._restore, self._seed = budget, score, restore, seed
-        self._position = 0  # epochs begun, or steps done
-        self._span = -1  # index of the span we are in
-        self._bits: dict[str, Tensor] = {}  # the masks in the form that is applied at every step
-        self._masked: dict[str, tuple[weakref.ref[Tensor], int]] = {}  # which gradient, and when
+        self._on_event = on_event
+        self._cursor = Cursor(timeline)
+        self._enforcement = Enforcement(self.weights)
         self._before: dict[str, Tensor] = {}  # values at truncation, for restore="last"
+        self._resumed = False  # was a state loaded?
         self._check_optimizer()
         if timeline.target > 0:
             self._counts(timeline.target)  # an impossible budget is an error now, not at epoch 15
-        self._hooks = [
-            weight.register_post_accumulate_grad_hook(self._gradient_hook(name))
-            for name, weight in self.weights.items()
-        ]
+        self._hooks = self._enforcement.hook_gradients()
         self._hooks.append(optimizer.register_step_pre_hook(self._before_step))
         self._hooks.append(optimizer.register_step_post_hook(self._after_step))
+        attached.add(self.weights.values(), self._cursor)
         if timeline.unit == "step":
             self._enter(0)
 
     @property
     def span(self) -> Span | None:
         """The span the training is in; None before it has begun."""
-        return self.timeline.spans[self._span] if self._span >= 0 else None
+        return self._cursor.span
 
     @property
     def sparse(self) -> bool:
@@ -129,52 +115,68 @@ class IHT:
             return self.history[-1].layer_sparsity()
         return dict.fromkeys(self.weights, 0.0)
 
-    def begin_epoch(self) -> None:
-        """Call before each epoch: thresholds or restores when a span begins here.
+    def begin_epoch(self) -> Event | None:
+        """Call before each epoch: prunes or restores when a span begins here, and says so.
 
         After the last epoch of the timeline its last span simply goes on.
         """
-        if self.timeline.unit == "epoch":
-            self._enter(self._position)
-            self._position += 1
+        if self.timeline.unit != "epoch":
+            return None
+        self._look_for_a_past()
+        event = self._enter(self._cursor.position)
+        self._cursor.position += 1
+        return event
+
+    def finish(self) -> dict[str, int]:
+        """Call when the training is over: the weights left in each layer, counted.
+
+        An error unless the training came to the last span of its timeline and every layer is within
+        its budget. It changes nothing, and may be called earlier to ask.
+        """
+        self._cursor.check_end()
+        left = {n: int(torch.count_nonzero(w.detach())) for n, w in self.weights.items()}
+        for name, count in left.items() if self.sparse else ():
+            allowed = self.history[-1].kept[name]
+            if count > allowed:
+                raise SkinnyError(
+                    f"{name} has {count} weights, and its budget is {allowed}: something other "
+                    "than the optimizer changed it after it was pruned"
+                )
+        return left
 
     def detach(self) -> None:
         """Let go of the model and the optimizer: the masks are no longer enforced."""
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()
+        attached.remove(self.weights.values(), self._cursor)
 
     def state_dict(self) -> dict[str, Any]:
         """All that is needed to go on exactly here: plain values and tensors."""
+        budget = self._budget
         return {
             "unit": self.timeline.unit,
-            "timeline": [(span.start, span.length, span.sparsity) for span in self.timeline.spans],
-            "position": self._position,
-            "span": self._span,
+            "spans": [[span.start, span.length, span.sparsity] for span in self.timeline.spans],
+            "layers": states.shapes(self.weights),
+            "budget": budget if isinstance(budget, str) else [[*rule] for rule in budget.items()],
+            "score": self._score,
+            "restore": self._restore,
+            "seed": self._seed,
+            "position": self._cursor.position,
+            "span": self._cursor.index,
             "masks": None if self.masks is None else dict(self.masks),
             "before": dict(self._before),
+            "mask_updates": self.mask_updates,
             "history": [asdict(record) for record in self.history],
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where `state` was taken. Load the model and the optimizer too, in any order."""
-        missing = self.state_dict().keys() - state.keys()
-        if missing:
-            raise SkinnyError(f"this is not the state of an IHT: it has no {min(missing)!r}")
-        spans = [tuple(span) for span in state["timeline"]]
-        ours = [(span.start, span.length, span.sparsity) for span in self.timeline.spans]
-        if spans != ours or state["unit"] != self.timeline.unit:
-            raise SkinnyError("this IHT state was made with another timeline")
-        for saved in (state["masks"], state["before"]):
-            if saved and {name: tuple(tensor.shape) for name, tensor in saved.items()} != {
-                name: tuple(weight.shape) for name, weight in self.weights.items()
-            }:
-                raise SkinnyError(
-                    f"this IHT state was made for other layers: it has {', '.join(saved)}; "
-                    f"the model has {', '.join(self.weights)}"
-                )
-        self._position, self._span = state["position"], state["span"]
-        self.history = [Thresholding(**record) for record in state["history"]]
+        states.check_fits(state, self.state_dict())
+        self._resumed = True
+        self._cursor.position, self._cursor.index = state["position"], state["span"]
+        self.mask_updates = state["mask_updates"]
+        self.history = deque((MaskUpdate(**record) for record in state["history"]), HISTORY)
         self._before = {name: value.clone() for name, value in state["before"].items()}
         self.masks = None
         if state["masks"] is not None:
@@ -184,25 +186,29 @@ class IHT:
                 )
                 for name, weight in self.weights.items()
             }
-        self._bits, self._masked = {}, {}
-        if self.sparse:
-            self._apply_masks()
+        self._enforcement.lift()
+        if self.sparse and self.masks is not None:
+            self._enforcement.impose(self.masks)
 
-    def _enter(self, position: int) -> None:
+    def _enter(self, position: int) -> Event | None:
+        """Begin the span that holds `position`, unless the training is in it."""
         index = self.timeline.index(position)
-        if index == self._span:
-            return
+        if index == self._cursor.index:
+            return None
         was_sparse = self.sparse
         span = self.timeline.spans[index]
         if span.sparsity:
-            self._prune(span, position, within=self.masks if was_sparse else None)
+            event = self._prune(span, position, within=self.masks if was_sparse else None)
         elif was_sparse:
-            self._give_back()
-        self._span = index
+            event = self._restore_weights(span)
+        else:
+            event = None
+        self._cursor.index = index
+        return event if event is None else self._tell(event)
 
-    def _prune(self, span: Span, position: int, within: masking.Masks | None) -> None:
+    def _prune(self, span: Span, position: int, within: masking.Masks | None) -> Event:
         counts = self._counts(span.sparsity)
-        if within is not None:  # nothing is given back, whatever rounding or ties would allow
+        if within is not None:  # nothing is restored, whatever rounding or ties would allow
             within = {name: mask.to(self.weights[name].device) for name, mask in within.items()}
             counts = {name: min(k, int(within[name].sum())) for name, k in counts.items()}
         made = masking.build(
@@ -211,7 +217,7 @@ class IHT:
             score=self._score,
             within=within,
             # one seed gives one sequence of masks, on every rank and after every resumption
-            generator=torch.Generator().manual_seed(self._seed * 1_000_003 + len(self.history)),
+            generator=torch.Generator().manual_seed(self._seed * 1_000_003 + self.mask_updates),
         )
         change = None
         if self.masks is not None:
@@ -222,33 +228,52 @@ class IHT:
                 if within is not None:  # what an earlier span truncated keeps its older value
                     value = torch.where(within[name], value, self._before[name].to(value.device))
                 self._before[name] = value
-        self.masks, self._bits, self._masked = made, {}, {}
-        self.history.append(
-            Thresholding(
-                at=position,
-                target=span.sparsity,
-                size={name: mask.numel() for name, mask in made.items()},
-                kept={name: int(mask.sum()) for name, mask in made.items()},
-                change=change,
-            )
+        self.masks = made
+        update = MaskUpdate(
+            at=position,
+            target=span.sparsity,
+            size={name: mask.numel() for name, mask in made.items()},
+            kept={name: int(mask.sum()) for name, mask in made.items()},
+            change=change,
         )
-        self._apply_masks()
+        self.history.append(update)
+        self.mask_updates += 1
+        self._tell(Event("pruning", span, update))
+        self._enforcement.impose(made)
         for name, weight in self.weights.items():
-            for value in self._optimizer.state.get(weight, {}).values():
-                if isinstance(value, Tensor) and value.shape == weight.shape:
-                    masking.apply_(value, made[name])
-            self._mask_gradient(name)
+            optimizer_state.clear(self._optimizer.state.get(weight, {}), made[name])
+        return Event("pruned", span, update)
 
-    def _give_back(self) -> None:
-        self._bits = {}
-        if self._restore == "zero":
-            return
+    @torch.no_grad()
+    def _restore_weights(self, span: Span) -> Event:
         assert self.masks is not None
-        with torch.no_grad():
-            for name, weight in self.weights.items():
-                before = self._before[name].to(weight.device)
-                weight.copy_(torch.where(self.masks[name].to(weight.device), weight, before))
+        self._enforcement.lift()
+        for name, weight in self.weights.items():
+            mask = self.masks[name].to(weight.device)
+            if self._restore == "last":
+                weight.copy_(torch.where(mask, weight, self._before[name].to(weight.device)))
+            optimizer_state.refill(self._optimizer.state.get(weight, {}), mask)
         self._before = {}
+        return Event("restored", span, self.history[-1])
+
+    def _tell(self, event: Event) -> Event:
+        if self._on_event is not None:
+            self._on_event(self, event)
+        return event
+
+    def _look_for_a_past(self) -> None:
+        """At its first epoch or step: does this training look like one that is resumed?"""
+        if self._cursor.position or self._resumed:
+            return
+        of_optimizer = (self._optimizer.state.get(weight, {}) for weight in self.weights.values())
+        signs = states.signs_of_a_past(self.weights, self.masks, of_optimizer)
+        if signs:
+            warnings.warn(
+                f"IHT begins at the start of its timeline, but {' and '.join(signs)}: if this "
+                "training is resumed, load IHT's state too (iht.load_state_dict); if it is a new "
+                "one from a trained model, all is well",
+                stacklevel=3,
+            )
 
     def _counts(self, sparsity: float) -> dict[str, int]:
         shapes = {name: tuple(weight.shape) for name, weight in self.weights.items()}
@@ -262,55 +287,21 @@ class IHT:
         progress = sparsity / self.timeline.target
         return budgets.per_layer(shapes, sparsity, self._budget, progress)
 
-    def _mask_bits(self, name: str) -> Tensor:
-        """For the device and type the weight has now: the model may have been moved."""
-        assert self.masks is not None
-        bits, weight = self._bits.get(name), self.weights[name]
-        if (
-            bits is None
-            or bits.device != weight.device
-            or bits.element_size() != weight.element_size()
-        ):
-            bits = self._bits[name] = masking.as_bits(self.masks[name], weight)
-        return bits
-
-    def _apply_masks(self) -> None:
-        for name, weight in self.weights.items():
-            masking.apply_bits_(weight, self._mask_bits(name))
-
-    def _mask_gradient(self, name: str) -> None:
-        """Mask a gradient, unless nobody has written to it since it was masked last."""
-        gradient = self.weights[name].grad
-        if gradient is None:
-            return
-        masked, version = self._masked.get(name, (None, -1))
-        if masked is None or masked() is not gradient or gradient._version != version:
-            masking.apply_bits_(gradient, self._mask_bits(name))
-            self._masked[name] = (weakref.ref(gradient), gradient._version)
-
-    def _gradient_hook(self, name: str) -> Any:
-        def hook(_: Tensor) -> None:
-            if self.sparse:
-                self._mask_gradient(name)
-
-        return hook
-
     def _before_step(self, *_: Any) -> None:
-        if self._span < 0:
+        if self._cursor.index < 0:
             raise SkinnyError(
                 "the optimizer stepped before the first epoch began: "
                 "call iht.begin_epoch() at the start of every epoch"
             )
-        if self.sparse:  # gradients may have been changed since they arrived
-            for name in self.weights:
-                self._mask_gradient(name)
+        if self.timeline.unit == "step":
+            self._look_for_a_past()
+        self._enforcement.mask_gradients()  # they may have been changed since they arrived
 
     def _after_step(self, *_: Any) -> None:
-        if self.sparse:
-            self._apply_masks()
+        self._enforcement.mask_weights()
         if self.timeline.unit == "step":
-            self._position += 1
-            self._enter(self._position)
+            self._cursor.position += 1
+            self._enter(self._cursor.position)
 
     def _check_optimizer(self) -> None:
         known = {id(p) for group in self._optimizer.param_groups for p in group["params"]}
@@ -318,7 +309,7 @@ class IHT:
         if strangers:
             raise SkinnyError(
                 f"the optimizer does not hold {', '.join(strangers)}: "
-                "give it these parameters, or exclude them from thresholding"
+                "give it these parameters, or exclude them from pruning"
             )
 
 

@@ -8,7 +8,7 @@ from skinny.training.evaluation import Evaluation, evaluate
 from skinny.training.folder import RunFolder
 from skinny.training.loading import TrainedRun, load_run
 from skinny.training.loop import DivergedError, train
-from skinny.training.observer import Observer, Plan, Silent, Step
+from skinny.training.observer import Observer, Progress, RunInfo, Silent
 from skinny.training.recipes import recipe
 
 __all__ = [
@@ -16,10 +16,10 @@ __all__ = [
     "DivergedError",
     "Evaluation",
     "Observer",
-    "Plan",
+    "Progress",
     "RunFolder",
+    "RunInfo",
     "Silent",
-    "Step",
     "TrainedRun",
     "evaluate",
     "load_run",

@@ -11,11 +11,13 @@ import torch
 from torch.nn import functional as F
 
 from skinny.errors import SkinnyError
+from skinny.iht.controller import IHT
+from skinny.iht.events import Event
 from skinny.training import checkpoint, outcome, session
 from skinny.training.config import Config
 from skinny.training.evaluation import Evaluation, evaluate
 from skinny.training.folder import RunFolder
-from skinny.training.observer import Observer, Plan, Silent, Step
+from skinny.training.observer import Observer, Progress, RunInfo, Silent
 from skinny.training.reinit import reinitialise
 from skinny.training.schedule import factor_by_step
 from skinny.training.session import Session
@@ -37,7 +39,7 @@ class Position:
     loss: float = 0.0  # summed over images
     correct: float = 0.0
     seconds: float = 0.0
-    mask_updates: int = field(default=0)  # of the IHT history, those reported in earlier epochs
+    mask_updates: list[dict[str, Any]] = field(default_factory=list)
 
 
 def train(
@@ -61,10 +63,16 @@ def train(
         if (done := folder.result()) is not None:
             watcher.note(f"{folder.path} is finished already")
             return done
-        parts = session.build(config, device=device, data_dir=data_dir)
-        position = _resume(parts, folder, watcher)
+        position = Position()
+        parts = session.build(
+            config,
+            device=device,
+            data_dir=data_dir,
+            on_event=lambda iht, event: _keep_event(iht, event, position, folder),
+        )
+        _resume(parts, position, folder, watcher)
         watcher.begin(
-            Plan(
+            RunInfo(
                 config,
                 parts.timeline,
                 len(parts.train_batches),
@@ -80,6 +88,7 @@ def train(
                 evaluation = _epoch(parts, position, folder, watcher, checkpoint_seconds)
             if evaluation is None:  # killed after the last epoch and before the result
                 evaluation = _evaluate(parts)
+            parts.iht.finish()
             with _writing(folder):
                 result = outcome.conclude(parts, evaluation, folder, watcher.note)
         finally:
@@ -99,14 +108,15 @@ def _writing(folder: RunFolder) -> Iterator[None]:
         ) from error
 
 
-def _resume(parts: Session, folder: RunFolder, watcher: Observer) -> Position:
+def _resume(parts: Session, position: Position, folder: RunFolder, watcher: Observer) -> None:
+    """Go on from the last checkpoint, if there is one."""
     state = checkpoint.load(folder.checkpoints, watcher.note, set_aside=True)
     if state is None:
         with _writing(folder):
             folder.keep_metrics(0)
-        return Position()
+        return
     parts.load_state(state["session"])
-    position = Position(**state["position"])
+    vars(position).update(vars(Position(**state["position"])))
     if len(folder.metrics()) < position.epoch:
         raise SkinnyError(
             f"{folder.metrics_file} is damaged: it lacks epochs that the checkpoint has; "
@@ -116,7 +126,6 @@ def _resume(parts: Session, folder: RunFolder, watcher: Observer) -> Position:
         folder.keep_metrics(position.epoch)
     where = f"epoch {position.epoch + 1}" + (f", step {position.step}" if position.step else "")
     watcher.note(f"going on in {folder.path} from {where}")
-    return position
 
 
 def _save(parts: Session, position: Position, folder: RunFolder) -> None:
@@ -135,7 +144,7 @@ def _epoch(
     """Train the epoch `position` is in to its end, record it, and move on to the next."""
     config, iht = parts.config, parts.iht
     if position.step == 0:
-        _begin_epoch(parts, position, folder)
+        _begin_epoch(parts)
     steps = len(parts.train_batches)
     rate_factor = factor_by_step(config, parts.timeline, steps)
     # Sums since the last look, on the device; a look moves them to `position` in full precision.
@@ -162,7 +171,7 @@ def _epoch(
             mean = position.loss / position.images
             _check_loss(mean, position, folder)
         watcher.step(
-            Step(
+            Progress(
                 position.epoch,
                 position.step,
                 position.images,
@@ -183,33 +192,35 @@ def _epoch(
     record = _record(parts, position, evaluation, seconds)
     with _writing(folder):
         folder.add_metrics(record)
-    reported = len(iht.history)
-    vars(position).update(vars(Position(epoch=position.epoch + 1, mask_updates=reported)))
+    vars(position).update(vars(Position(epoch=position.epoch + 1)))
     _save(parts, position, folder)
     watcher.epoch(record)
     return evaluation
 
 
-def _begin_epoch(parts: Session, position: Position, folder: RunFolder) -> None:
-    """Threshold or restore where a span begins; keep what the weights looked like before."""
-    begins_sparse = any(
-        span.start == position.epoch and span.sparsity for span in parts.timeline.spans
-    )
-    was_sparse = parts.iht.sparse
-    if parts.timeline.unit == "epoch" and begins_sparse:
-        before = {name: weight.detach().clone() for name, weight in parts.iht.weights.items()}
-        parts.iht.begin_epoch()
-        assert parts.iht.masks is not None
-        with _writing(folder):
-            folder.write_histograms(
-                {"epoch": position.epoch, "layers": outcome.histograms(before, parts.iht.masks)}
-            )
-        if parts.config.reinit:
-            reinitialise(parts)
-    else:
-        parts.iht.begin_epoch()
-    if parts.config.reset_momentum and was_sparse and not parts.iht.sparse:
+def _begin_epoch(parts: Session) -> None:
+    """Prune or restore where a span begins, and do what the config asks for at such a moment."""
+    event = parts.iht.begin_epoch()
+    if event is None:
+        return
+    if event.kind == "pruned" and parts.config.reinit:
+        reinitialise(parts)
+    if event.kind == "restored" and parts.config.reset_momentum:
         parts.optimizer.state.clear()
+
+
+def _keep_event(iht: IHT, event: Event, position: Position, folder: RunFolder) -> None:
+    """Keep what a mask update did for the epoch's record, and what the weights were before it."""
+    update = event.update
+    if event.kind == "pruned":
+        position.mask_updates.append(
+            {"at": update.at, "target": update.target, "change_ratio": update.change_ratio}
+        )
+    elif event.kind == "pruning" and iht.timeline.unit == "epoch":
+        assert iht.masks is not None
+        layers = outcome.histograms(iht.weights, iht.masks)
+        with _writing(folder):
+            folder.write_histograms({"epoch": position.epoch, "layers": layers})
 
 
 def _step(parts: Session, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -258,10 +269,7 @@ def _record(
         "train_accuracy": position.correct / position.images,
         "test_loss": None if evaluation is None else evaluation.loss,
         "test_accuracy": None if evaluation is None else evaluation.accuracy,
-        "mask_updates": [
-            {"at": done.at, "target": done.target, "change_ratio": done.change_ratio}
-            for done in parts.iht.history[position.mask_updates :]
-        ],
+        "mask_updates": position.mask_updates,
         "images_per_second": position.images / max(seconds, 1e-9),
         "seconds": seconds,
     }

@@ -1,5 +1,6 @@
 """From a config to the parts of a training: data, model, optimizer, IHT; and their joint state."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,6 +11,7 @@ from torch import nn
 from skinny import data, models
 from skinny.errors import SkinnyError
 from skinny.iht.controller import IHT
+from skinny.iht.events import Event
 from skinny.iht.timeline import Timeline
 from skinny.training import config as configs
 from skinny.training.config import Config
@@ -64,7 +66,13 @@ class Session:
             torch.mps.set_rng_state(state["random"]["mps"])
 
 
-def build(config: Config, *, device: str = "auto", data_dir: str | None = None) -> Session:
+def build(
+    config: Config,
+    *,
+    device: str = "auto",
+    data_dir: str | None = None,
+    on_event: Callable[[IHT, Event], None] | None = None,
+) -> Session:
     """All parts of the training, ready for its first step."""
     configs.check(config)
     target = choose_device(device)
@@ -103,6 +111,7 @@ def build(config: Config, *, device: str = "auto", data_dir: str | None = None) 
         score=config.score,
         restore=config.restore,
         seed=config.seed,
+        on_event=on_event,
     )
     forward = torch.compile(model) if config.compile else model
     assert isinstance(forward, nn.Module)
