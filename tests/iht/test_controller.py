@@ -196,8 +196,8 @@ def test_gradient_accumulation_equals_the_large_batch():
             iht.begin_epoch()
             for x, y in batches():
                 optimizer.zero_grad()
-                for part_x, part_y in zip(x.chunk(pieces), y.chunk(pieces), strict=True):
-                    (nn.functional.cross_entropy(model(part_x), part_y) / pieces).backward()
+                for some_x, some_y in zip(x.chunk(pieces), y.chunk(pieces), strict=True):
+                    (nn.functional.cross_entropy(model(some_x), some_y) / pieces).backward()
                 optimizer.step()
         assert_truncated_are_zero(iht)
         results.append(model[4].weight.detach().clone())

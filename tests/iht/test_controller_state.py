@@ -59,13 +59,13 @@ def test_state_restores_exactly_in_every_epoch(kind, restore, stop):
     model, optimizer, iht = make()
     train(model, optimizer, iht, stop)
     file = io.BytesIO()
-    torch.save([part.state_dict() for part in (model, optimizer, iht)], file)
+    torch.save([owner.state_dict() for owner in (model, optimizer, iht)], file)
     train(model, optimizer, iht, 8 - stop)
 
     file.seek(0)
     again = make()
-    for part, state in zip(again, torch.load(file, weights_only=True), strict=True):
-        part.load_state_dict(state)
+    for owner, state in zip(again, torch.load(file, weights_only=True), strict=True):
+        owner.load_state_dict(state)
     train(*again, 8 - stop)
     assert_same(weights_of(model), weights_of(again[0]))
     assert iht.history == again[2].history
@@ -84,12 +84,12 @@ def test_state_restores_exactly_between_any_two_steps():
         model, optimizer, iht = make()
         for x, y in data[:stop]:
             step(model, optimizer, x, y)
-        states = copy.deepcopy([part.state_dict() for part in (model, optimizer, iht)])
+        states = copy.deepcopy([owner.state_dict() for owner in (model, optimizer, iht)])
         for x, y in data[stop:]:
             step(model, optimizer, x, y)
         again = make()
-        for part, state in zip(again, states, strict=True):
-            part.load_state_dict(state)
+        for owner, state in zip(again, states, strict=True):
+            owner.load_state_dict(state)
         for x, y in data[stop:]:
             step(again[0], again[1], x, y)
         assert_same(weights_of(model), weights_of(again[0]))
@@ -287,7 +287,7 @@ def test_a_training_resumed_without_the_state_of_iht_is_noticed(line, epochs, si
     optimizer = optimizer_for(model)
     iht = IHT(model, optimizer, line)
     train(model, optimizer, iht, epochs)
-    states = copy.deepcopy([part.state_dict() for part in (model, optimizer, iht)])
+    states = copy.deepcopy([owner.state_dict() for owner in (model, optimizer, iht)])
 
     again = network()
     again_optimizer = optimizer_for(again)
@@ -301,8 +301,8 @@ def test_a_training_resumed_without_the_state_of_iht_is_noticed(line, epochs, si
     whole = network()
     whole_optimizer = optimizer_for(whole)
     whole_iht = IHT(whole, whole_optimizer, line)
-    for part, state in zip((whole, whole_optimizer, whole_iht), states, strict=True):
-        part.load_state_dict(state)
+    for owner, state in zip((whole, whole_optimizer, whole_iht), states, strict=True):
+        owner.load_state_dict(state)
     train(whole, whole_optimizer, whole_iht, 1)  # a warning would be an error here
 
 

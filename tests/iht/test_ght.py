@@ -73,11 +73,11 @@ def test_the_error_decreases_geometrically(seed):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_the_step_it_finds_does_not_stop_where_a_short_one_would(seed):
-    """Near the limit of recovery, where a short step stops at a poor fixed point."""
+def test_the_step_size_it_finds_does_not_stop_where_a_short_one_would(seed):
+    """Near the limit of recovery, where a small step size stops at a poor fixed point."""
     truth, A = sparse_vector(seed, k=20), gaussian(seed, m=100)
     found = ght(least_squares(A, A @ truth), zeros(), 20)
-    short = ght(least_squares(A, A @ truth), zeros(), 20, step=0.1)
+    short = ght(least_squares(A, A @ truth), zeros(), 20, step_size=0.1)
     assert torch.equal(found.support, truth != 0)
     assert found.values[-1] <= short.values[-1]
 
@@ -165,13 +165,13 @@ def test_more_columns_than_rows_on_the_support_fit_exactly():
     assert ght(least_squares(A, b), zeros(), 50).values[-1] < 1e-20
 
 
-def test_a_given_step_is_the_step_of_s1():
+def test_a_given_step_size_is_that_of_s1():
     """One iteration by hand: F is where |x0 - eta grad f(x0)| is largest, then least squares."""
     A, b = gaussian(0, m=100), gaussian(1, m=100, d=1)[:, 0]
     x0, eta = sparse_vector(5, k=10), 0.3
     moved = x0 - eta * A.T @ (A @ x0 - b) / 100
     F = moved.abs().topk(10).indices.sort().values
-    found = ght(least_squares(A, b), x0, 10, step=eta, max_iterations=1)
+    found = ght(least_squares(A, b), x0, 10, step_size=eta, max_iterations=1)
     assert torch.equal(found.support.nonzero()[:, 0], F)
     expected = np.linalg.lstsq(A[:, F].numpy(), b.numpy())[0]
     np.testing.assert_allclose(found.x[F].numpy(), expected, rtol=1e-9)
@@ -200,7 +200,7 @@ NAN = torch.tensor([math.nan, 0, 0, 0], dtype=torch.float64)
         (lambda: ght(least_squares(A, B), torch.zeros(4), 1), "got .*float32"),
         (lambda: ght(least_squares(A, B), torch.zeros(4, dtype=torch.int), 1), "floating-point"),
         (lambda: ght(least_squares(A, B), NAN, 1), "x0 has NaN"),
-        (lambda: ght(least_squares(A, B), zeros(4), 1, step=0.0), "step is 0.0"),
+        (lambda: ght(least_squares(A, B), zeros(4), 1, step_size=0.0), "step_size is 0.0"),
         (lambda: ght(least_squares(A, B), zeros(4), 1, max_iterations=0), "max_iterations is 0"),
         (lambda: least_squares(A, B[:3]), r"got \[5, 4\] and \[3\]"),
         (lambda: least_squares(A[0], B), r"got \[4\] and \[5\]"),
@@ -214,8 +214,8 @@ NAN = torch.tensor([math.nan, 0, 0, 0], dtype=torch.float64)
         (lambda: ght(lambda x: x.detach().sum(), zeros(4), 1), "differentiate"),
         (lambda: ght(lambda x: x.abs().sqrt().sum(), zeros(4), 1), "gradient .* NaN"),
         (
-            lambda: ght(least_squares(1e9 * A, B), zeros(4), 1, step=1e308),
-            "a step of 1e\\+308 leaves",
+            lambda: ght(least_squares(1e9 * A, B), zeros(4), 1, step_size=1e308),
+            "a step size of 1e\\+308 leaves",
         ),
     ],
 )

@@ -27,8 +27,8 @@ ADAPTIVE = {
 
 def spans(*lengths):
     """Dense, sparse, dense, ... epochs."""
-    parts = [(length, 0.0 if i % 2 == 0 else 0.5) for i, length in enumerate(lengths)]
-    return timeline._timeline("spans", "epoch", parts)
+    pieces = [(length, 0.0 if i % 2 == 0 else 0.5) for i, length in enumerate(lengths)]
+    return timeline._timeline("spans", "epoch", pieces)
 
 
 @pytest.mark.parametrize("sparse_steps", [2, 1000])

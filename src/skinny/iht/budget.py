@@ -145,9 +145,9 @@ def _round_to_total(
     counts = {name: min(sizes[name], max(1, int(share))) for name, share in shares.items()}
     by_fraction = sorted(shares, key=lambda name: int(shares[name]) - shares[name])
     while (missing := total - sum(counts.values())) != 0:
-        step = 1 if missing > 0 else -1
-        for name in by_fraction if step > 0 else reversed(by_fraction):
-            if missing and 1 <= counts[name] + step <= sizes[name]:
-                counts[name] += step
-                missing -= step
+        sign = 1 if missing > 0 else -1
+        for name in by_fraction if sign > 0 else reversed(by_fraction):
+            if missing and 1 <= counts[name] + sign <= sizes[name]:
+                counts[name] += sign
+                missing -= sign
     return counts

@@ -55,7 +55,7 @@ def ght(
     x0: Tensor,
     k: int,
     *,
-    step: float | None = None,
+    step_size: float | None = None,
     max_iterations: int = 100,
     tolerance: float = 1e-6,
 ) -> GHTResult:
@@ -64,34 +64,34 @@ def ght(
     `objective` is `least_squares(...)`, `logistic(...)`, or any function of x that returns a
     differentiable scalar; S3 is then solved by L-BFGS on the support.
 
-    `step` is eta of S1. Without it each iteration finds its own: the largest eta, up to a factor of
-    two, at which f lies below the quadratic model that S1 and S2 minimise,
+    `step_size` is eta of S1. Without it each iteration finds its own: the largest eta, up to a
+    factor of two, at which f lies below the quadratic model that S1 and S2 minimise,
 
         f(x~) <= f(x) + <grad f(x), x~ - x> + ||x~ - x||^2 / (2 eta).
 
     As x~ - x has at most 2k non-zeros this follows the curvature of f on sparse directions, which
-    may be far below that of f at large. Where F then settles, steps two, four and eight times as
-    long are tried, and the first that lowers f after S3 is taken: they leave poor fixed points. f
-    never increases. A given step is used as it is: one that is too large may cycle between supports
-    for ever, one that is too small stops at a poor fixed point.
+    may be far below that of f at large. Where F then settles, step sizes two, four and eight times
+    as large are tried, and the first that lowers f after S3 is taken: they leave poor fixed points.
+    f never increases. A given step size is used as it is: one that is too large may cycle between
+    supports for ever, one that is too small stops at a poor fixed point.
 
     Converged means: F is what it was an iteration ago, and x moved by at most `tolerance` times
     max(1, ||x||).
     """
     if not isinstance(objective, Objective):
         objective = Objective(objective, _lbfgs(objective))
-    _check(objective, x0, k, step, max_iterations)
+    _check(objective, x0, k, step_size, max_iterations)
     now = _Iterate(x0.detach().clone(), None, float(_value(objective, x0.detach())))
     values = [now.value]
-    eta = step
+    eta = step_size
     for _ in range(max_iterations):
         gradient = _gradient(objective, now.x)
-        if step is None:
-            eta = _find_step(objective, now, gradient, k, eta)
+        if step_size is None:
+            eta = _find_step_size(objective, now, gradient, k, eta)
         assert eta is not None
         after = _iterate(objective, now.x, gradient, k, eta)
         settled = _settled(now, after, tolerance)
-        if settled and step is None:
+        if settled and step_size is None:
             worth = 1e-6 * abs(after.value) + torch.finfo(x0.dtype).eps * abs(values[0])
             longer = (_iterate(objective, now.x, gradient, k, c * eta) for c in (2, 4, 8))
             better = next((other for other in longer if other.value < after.value - worth), None)
@@ -100,7 +100,7 @@ def ght(
         if not math.isfinite(after.value):
             raise SkinnyError(
                 f"the objective is {after.value} after {len(values) - 1} iterations; "
-                "give a smaller step, or none"
+                "give a smaller step_size, or none"
             )
         now = after
         if settled:
@@ -208,12 +208,12 @@ def _threshold(x: Tensor, gradient: Tensor, k: int, eta: float) -> tuple[Tensor,
     """S1 and S2: F and O_k(x - eta grad f(x))."""
     moved = x - eta * gradient
     if not bool(moved.isfinite().all()):
-        raise SkinnyError(f"a step of {eta} leaves the range of {x.dtype}; give a smaller one")
+        raise SkinnyError(f"a step size of {eta} leaves the range of {x.dtype}; give a smaller one")
     support = magnitude_mask(moved, k)
     return support, torch.where(support, moved, moved.new_zeros(()))
 
 
-def _find_step(
+def _find_step_size(
     objective: Objective, now: _Iterate, gradient: Tensor, k: int, last: float | None
 ) -> float:
     """The largest eta, up to a factor of two, at which f(x~) lies below the quadratic model."""
@@ -259,7 +259,7 @@ def _gradient(objective: Objective, x: Tensor) -> Tensor:
 
 
 def _check(
-    objective: Objective, x0: Tensor, k: int, step: float | None, max_iterations: int
+    objective: Objective, x0: Tensor, k: int, step_size: float | None, max_iterations: int
 ) -> None:
     if not x0.is_floating_point():
         raise SkinnyError(f"x0 must hold floating-point numbers, not {x0.dtype}")
@@ -269,8 +269,8 @@ def _check(
         raise SkinnyError(
             f"k is {k!r}, but must be a whole number in [1, {x0.numel()}], the size of x0"
         )
-    if step is not None and not (math.isfinite(step) and step > 0):
-        raise SkinnyError(f"step is {step}, but must be above 0")
+    if step_size is not None and not (math.isfinite(step_size) and step_size > 0):
+        raise SkinnyError(f"step_size is {step_size}, but must be above 0")
     if max_iterations < 1:
         raise SkinnyError(f"max_iterations is {max_iterations}, but must be at least 1")
     value = objective.value(x0.detach())

@@ -3,7 +3,7 @@
 O_k keeps exactly k entries: the largest magnitudes, and among equal ones those with the lower flat
 index. Sorting would do, but a 37.7 M-weight layer deserves better: for floats that are not NaN, the
 bit pattern without its sign is an integer that orders as the magnitude does, so the k-th largest is
-found by counting 16-bit digits of it, most significant first. That is linear in n whatever the
+found by counting its 16-bit digits, most significant first. That is linear in n whatever the
 values are, works in pieces (so the only large allocations are the mask, and a flat copy where the
 tensor is not contiguous), needs no index tensor, and gives the same answer on every device, since
 counts do not depend on the order of summation.

@@ -137,13 +137,13 @@ def sdnn(
             f"{total} {unit}s are too short for one cycle of {dense} dense and {sparse} sparse: "
             f"give at least {dense + sparse} {unit}s, or shorten the spans"
         )
-    parts: list[tuple[int, float]] = []
+    pieces: list[tuple[int, float]] = []
     for cycle in range(cycles - 1):
         t = cycle * (dense + sparse) + dense
-        parts += [(dense, 0.0), (sparse, r0 + t * (sparsity - r0) / total)]
+        pieces += [(dense, 0.0), (sparse, r0 + t * (sparsity - r0) / total)]
     done = (cycles - 1) * (dense + sparse)
-    parts += [(dense, 0.0), (total - done - dense, sparsity)]
-    return _timeline("sdnn", unit, parts)
+    pieces += [(dense, 0.0), (total - done - dense, sparsity)]
+    return _timeline("sdnn", unit, pieces)
 
 
 def acdc(
@@ -174,10 +174,10 @@ def acdc(
             f"{total} {unit}s are too short for acdc: warm-up {warmup}, a phase of {phase}, final "
             f"dense {final_dense} and final sparse {final_sparse} add up to more"
         )
-    parts = [(warmup, 0.0)]
-    parts += [(phase, 0.0 if i % 2 else sparsity) for i in range(middle // phase)]
-    parts += [(final_dense, 0.0), (final_sparse + middle % phase, sparsity)]
-    return _timeline("acdc", unit, parts)
+    pieces = [(warmup, 0.0)]
+    pieces += [(phase, 0.0 if i % 2 else sparsity) for i in range(middle // phase)]
+    pieces += [(final_dense, 0.0), (final_sparse + middle % phase, sparsity)]
+    return _timeline("acdc", unit, pieces)
 
 
 def dsd(
@@ -295,15 +295,15 @@ def dense(*, epochs: int | None = None, steps: int | None = None) -> Timeline:
     return _timeline("dense", unit, [(total, 0.0)])
 
 
-def _timeline(name: str, unit: Unit, parts: Iterable[tuple[int, float]]) -> Timeline:
-    """Spans from (length, sparsity); neighbouring dense parts become one."""
+def _timeline(name: str, unit: Unit, pieces: Iterable[tuple[int, float]]) -> Timeline:
+    """Spans from (length, sparsity); neighbouring dense ones become one span."""
     merged: list[tuple[int, float]] = []
-    for length, sparsity in parts:
+    for length, sparsity in pieces:
         if merged and sparsity == 0 == merged[-1][1]:
             length += merged.pop()[0]
         merged.append((length, sparsity))
     starts = accumulate((length for length, _ in merged), initial=0)
-    spans = (Span(start, *part) for start, part in zip(starts, merged, strict=False))
+    spans = (Span(start, *piece) for start, piece in zip(starts, merged, strict=False))
     return Timeline(name, unit, tuple(spans))
 
 

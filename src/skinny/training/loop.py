@@ -13,14 +13,14 @@ from torch.nn import functional as F
 from skinny.errors import SkinnyError
 from skinny.iht.controller import IHT
 from skinny.iht.events import Event
-from skinny.training import checkpoint, outcome, session
+from skinny.training import checkpoint, outcome
 from skinny.training.config import Config
 from skinny.training.evaluation import Evaluation, evaluate
 from skinny.training.folder import RunFolder
 from skinny.training.observer import Observer, Progress, RunInfo, Silent
 from skinny.training.reinit import reinitialise
 from skinny.training.schedule import factor_by_step
-from skinny.training.session import Session
+from skinny.training.session import Session, build
 
 _LOOK_EVERY = 20  # steps between two looks at the loss: each makes a GPU wait
 
@@ -64,33 +64,33 @@ def train(
             watcher.note(f"{folder.path} is finished already")
             return done
         position = Position()
-        parts = session.build(
+        session = build(
             config,
             device=device,
             data_dir=data_dir,
             on_event=lambda iht, event: _keep_event(iht, event, position, folder),
         )
-        _resume(parts, position, folder, watcher)
+        _resume(session, position, folder, watcher)
         watcher.begin(
             RunInfo(
                 config,
-                parts.timeline,
-                len(parts.train_batches),
-                parts.train_batches.images,
+                session.timeline,
+                len(session.train_batches),
+                session.train_batches.images,
                 position.epoch,
                 position.step,
-                {name: weight.numel() for name, weight in parts.iht.weights.items()},
+                {name: weight.numel() for name, weight in session.iht.weights.items()},
             )
         )
         try:
             evaluation = None
             while position.epoch < config.epochs:
-                evaluation = _epoch(parts, position, folder, watcher, checkpoint_seconds)
+                evaluation = _epoch(session, position, folder, watcher, checkpoint_seconds)
             if evaluation is None:  # killed after the last epoch and before the result
-                evaluation = _evaluate(parts)
-            parts.iht.finish()
+                evaluation = _evaluate(session)
+            session.iht.finish()
             with _writing(folder):
-                result = outcome.conclude(parts, evaluation, folder, watcher.note)
+                result = outcome.conclude(session, evaluation, folder, watcher.note)
         finally:
             watcher.end()
     return result
@@ -108,14 +108,14 @@ def _writing(folder: RunFolder) -> Iterator[None]:
         ) from error
 
 
-def _resume(parts: Session, position: Position, folder: RunFolder, watcher: Observer) -> None:
+def _resume(session: Session, position: Position, folder: RunFolder, watcher: Observer) -> None:
     """Go on from the last checkpoint, if there is one."""
     state = checkpoint.load(folder.checkpoints, watcher.note, set_aside=True)
     if state is None:
         with _writing(folder):
             folder.keep_metrics(0)
         return
-    parts.load_state(state["session"])
+    session.load_state(state["session"])
     vars(position).update(vars(Position(**state["position"])))
     if len(folder.metrics()) < position.epoch:
         raise SkinnyError(
@@ -128,42 +128,46 @@ def _resume(parts: Session, position: Position, folder: RunFolder, watcher: Obse
     watcher.note(f"going on in {folder.path} from {where}")
 
 
-def _save(parts: Session, position: Position, folder: RunFolder) -> None:
-    state = {"session": parts.state(), "position": dataclasses.asdict(position)}
+def _save(session: Session, position: Position, folder: RunFolder) -> None:
+    state = {"session": session.state(), "position": dataclasses.asdict(position)}
     with _writing(folder):
         checkpoint.save(folder.checkpoints, state)
 
 
 def _epoch(
-    parts: Session,
+    session: Session,
     position: Position,
     folder: RunFolder,
     watcher: Observer,
     checkpoint_seconds: float,
 ) -> Evaluation | None:
     """Train the epoch `position` is in to its end, record it, and move on to the next."""
-    config, iht = parts.config, parts.iht
+    config, iht = session.config, session.iht
     if position.step == 0:
-        _begin_epoch(parts)
-    steps = len(parts.train_batches)
-    rate_factor = factor_by_step(config, parts.timeline, steps)
+        _begin_epoch(session)
+    steps = len(session.train_batches)
+    rate_factor = factor_by_step(config, session.timeline, steps)
     # Sums since the last look, on the device; a look moves them to `position` in full precision.
-    loss_sum = torch.zeros((), device=parts.device)
-    correct = torch.zeros((), device=parts.device)
+    loss_sum = torch.zeros((), device=session.device)
+    correct = torch.zeros((), device=session.device)
     began, spent_before = time.monotonic(), position.seconds
     saved = began
-    parts.forward.train()
-    for x, y in parts.train_batches.epoch(position.epoch, position.step):
+    session.forward.train()
+    for x, y in session.train_batches.epoch(position.epoch, position.step):
         factor = rate_factor(position.epoch * steps + position.step)
-        for group in parts.optimizer.param_groups:
+        for group in session.optimizer.param_groups:
             group["lr"] = config.lr * group["multiple"] * factor
-        loss, scores = _step(parts, x, y)
+        loss, scores = _step(session, x, y)
         loss_sum += loss * len(y)
         correct += (scores.argmax(dim=1) == y).sum()
         position.step += 1
         position.images += len(y)
         mean = None
-        if position.step % _LOOK_EVERY == 0 or position.step == steps or parts.device.type == "cpu":
+        if (
+            position.step % _LOOK_EVERY == 0
+            or position.step == steps
+            or session.device.type == "cpu"
+        ):
             position.loss += float(loss_sum)
             position.correct += float(correct)
             loss_sum.zero_()
@@ -183,30 +187,30 @@ def _epoch(
         now = time.monotonic()
         if now - saved > checkpoint_seconds and position.step < steps and mean is not None:
             position.seconds = spent_before + now - began
-            _save(parts, position, folder)
+            _save(session, position, folder)
             saved = now
     seconds = spent_before + time.monotonic() - began
     last = position.epoch == config.epochs - 1
     due = last or (position.epoch + 1) % config.eval_every == 0
-    evaluation = _evaluate(parts) if due else None
-    record = _record(parts, position, evaluation, seconds)
+    evaluation = _evaluate(session) if due else None
+    record = _record(session, position, evaluation, seconds)
     with _writing(folder):
         folder.add_metrics(record)
     vars(position).update(vars(Position(epoch=position.epoch + 1)))
-    _save(parts, position, folder)
+    _save(session, position, folder)
     watcher.epoch(record)
     return evaluation
 
 
-def _begin_epoch(parts: Session) -> None:
+def _begin_epoch(session: Session) -> None:
     """Prune or restore where a span begins, and do what the config asks for at such a moment."""
-    event = parts.iht.begin_epoch()
+    event = session.iht.begin_epoch()
     if event is None:
         return
-    if event.kind == "pruned" and parts.config.reinit:
-        reinitialise(parts)
-    if event.kind == "restored" and parts.config.reset_momentum:
-        parts.optimizer.state.clear()
+    if event.kind == "pruned" and session.config.reinit:
+        reinitialise(session)
+    if event.kind == "restored" and session.config.reset_momentum:
+        session.optimizer.state.clear()
 
 
 def _keep_event(iht: IHT, event: Event, position: Position, folder: RunFolder) -> None:
@@ -223,20 +227,20 @@ def _keep_event(iht: IHT, event: Event, position: Position, folder: RunFolder) -
             folder.write_histograms({"epoch": position.epoch, "layers": layers})
 
 
-def _step(parts: Session, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _step(session: Session, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """One forward, backward and update; the loss and the scores [n, classes], detached."""
-    parts.optimizer.zero_grad(set_to_none=True)
-    with parts.autocast():
-        scores = parts.forward(x)
-        loss = F.cross_entropy(scores, y, label_smoothing=parts.config.label_smoothing)
-    parts.scaler.scale(loss).backward()
-    parts.scaler.step(parts.optimizer)
-    parts.scaler.update()
+    session.optimizer.zero_grad(set_to_none=True)
+    with session.autocast():
+        scores = session.forward(x)
+        loss = F.cross_entropy(scores, y, label_smoothing=session.config.label_smoothing)
+    session.scaler.scale(loss).backward()
+    session.scaler.step(session.optimizer)
+    session.scaler.update()
     return loss.detach(), scores.detach()
 
 
-def _evaluate(parts: Session) -> Evaluation:
-    return evaluate(parts.forward, parts.test_batches, len(parts.dataset.classes))
+def _evaluate(session: Session) -> Evaluation:
+    return evaluate(session.forward, session.test_batches, len(session.dataset.classes))
 
 
 def _check_loss(mean: float, position: Position, folder: RunFolder) -> None:
@@ -250,21 +254,21 @@ def _check_loss(mean: float, position: Position, folder: RunFolder) -> None:
 
 
 def _record(
-    parts: Session,
+    session: Session,
     position: Position,
     evaluation: Evaluation | None,
     seconds: float,
 ) -> dict[str, Any]:
     """One line of metrics.jsonl."""
-    span = parts.iht.span
+    span = session.iht.span
     assert span is not None
     return {
         "epoch": position.epoch,
         "steps": position.step,
         "phase": span.phase,
-        "sparsity": parts.iht.sparsity,
-        "layers": parts.iht.layer_sparsity(),
-        "lr": max(group["lr"] for group in parts.optimizer.param_groups),
+        "sparsity": session.iht.sparsity,
+        "layers": session.iht.layer_sparsity(),
+        "lr": max(group["lr"] for group in session.optimizer.param_groups),
         "train_loss": position.loss / position.images,
         "train_accuracy": position.correct / position.images,
         "test_loss": None if evaluation is None else evaluation.loss,

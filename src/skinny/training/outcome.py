@@ -17,27 +17,27 @@ _BINS = 60
 
 
 def conclude(
-    parts: Session, evaluation: Evaluation, folder: RunFolder, note: Callable[[str], None]
+    session: Session, evaluation: Evaluation, folder: RunFolder, note: Callable[[str], None]
 ) -> dict[str, Any]:
     """Pack the network, then write result.json: with it the run counts as finished."""
     metrics = folder.metrics()
-    masks = parts.iht.masks if parts.iht.sparse else None
+    masks = session.iht.masks if session.iht.sparse else None
     weights = {
         name: {
             "size": weight.numel(),
             "kept": weight.numel() if masks is None else int(masks[name].sum()),
         }
-        for name, weight in parts.iht.weights.items()
+        for name, weight in session.iht.weights.items()
     }
     if masks is not None and folder.histograms() is None:  # the timeline counts steps
-        layers = histograms(parts.iht.weights, masks)
-        folder.write_histograms({"epoch": parts.config.epochs, "layers": layers})
-    parameters = list(parts.model.parameters())
+        layers = histograms(session.iht.weights, masks)
+        folder.write_histograms({"epoch": session.config.epochs, "layers": layers})
+    parameters = list(session.model.parameters())
     pack_trained(
-        parts.model,
+        session.model,
         folder.model_file,
-        config=parts.config,
-        dataset=parts.dataset,
+        config=session.config,
+        dataset=session.dataset,
         weights=weights,
         note=note,
     )
@@ -49,12 +49,12 @@ def conclude(
         "test_errors": list(evaluation.errors),
         "train_accuracy": metrics[-1]["train_accuracy"],
         "train_loss": metrics[-1]["train_loss"],
-        "classes": list(parts.dataset.classes),
+        "classes": list(session.dataset.classes),
         "parameters": sum(p.numel() for p in parameters),
         "nonzero": sum(int(torch.count_nonzero(p.detach())) for p in parameters),
         "weights": weights,
         "bytes": {
-            "dense": sum(t.numel() * t.element_size() for t in parts.model.state_dict().values()),
+            "dense": sum(t.numel() * t.element_size() for t in session.model.state_dict().values()),
             "packed": folder.model_file.stat().st_size,
         },
         "seconds": sum(record["seconds"] for record in metrics),
@@ -63,7 +63,7 @@ def conclude(
             "torch": str(torch.__version__),
             "python": platform.python_version(),
         },
-        "device": _device_name(parts.device),
+        "device": _device_name(session.device),
         "threads": torch.get_num_threads(),
     }
     folder.write_result(result)

@@ -1,4 +1,4 @@
-"""From a config to the parts of a training: data, model, optimizer, IHT; and their joint state."""
+"""From a config to what a training needs: data, model, optimizer, IHT; and their joint state."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _DTYPE = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 @dataclass
 class Session:
-    """The parts of one training. Everything that changes while it runs is in `state()`."""
+    """What one training works with. Everything that changes while it runs is in `state()`."""
 
     config: Config
     device: torch.device
@@ -73,7 +73,7 @@ def build(
     data_dir: str | None = None,
     on_event: Callable[[IHT, Event], None] | None = None,
 ) -> Session:
-    """All parts of the training, ready for its first step."""
+    """A training that is ready for its first step."""
     configs.check(config)
     target = choose_device(device)
     _check_precision(config, target)
