@@ -11,45 +11,46 @@ both() {
   sweep cifar10-quick --set name=cifar10-search --set width=0.25 --set augment=flip "$@"
 }
 few() { both --seeds 100 101 102 --set train_size=300 --set weight_decay=0.002 "$@"; }
-few --set budget=uniform --set method=dense,sdnn --set sparsity=0.5,0.8 --set s1=3 --set s2=12
-few --set budget=uniform --set method=sdnn --set sparsity=0.5 --set s1=3 --set s2=12 \
+few --set budget=uniform --set method=dense,sdnn --set sparsity=0.5,0.8 --set dense=3 \
+  --set sparse=12
+few --set budget=uniform --set method=sdnn --set sparsity=0.5 --set dense=3 --set sparse=12 \
   --set restart_lr=true
-few --set budget=uniform --set method=sdnn --set sparsity=0.5 --set s1=3 --set s2=12 \
+few --set budget=uniform --set method=sdnn --set sparsity=0.5 --set dense=3 --set sparse=12 \
   --set reset_momentum=true
-few --set budget=uniform --set method=sdnn --set sparsity=0.5 --set s1=6 --set s2=9
-more() { both --set train_size=1000 --set s1=3 --set s2=12 "$@"; }
+few --set budget=uniform --set method=sdnn --set sparsity=0.5 --set dense=6 --set sparse=9
+more() { both --set train_size=1000 --set dense=3 --set sparse=12 "$@"; }
 more --seeds 100 --set budget=uniform --set method=dense,sdnn --set sparsity=0.5,0.9 \
   --set weight_decay=0.0005,0.002
 more --seeds 100 101 --set weight_decay=0.002 --set budget=uniform --set method=sdnn \
   --set sparsity=0.9 --set r0=0.9 --set restart_lr=false,true
 more --seeds 100 101 --set weight_decay=0.002 --set budget=erk --set method=sdnn \
   --set sparsity=0.9 --set r0=none,0.9
-sweep mnist-quick --set name=mnist-search --set width=0.5 --set train_size=1000 --set s1=3 \
-  --set s2=12 --seeds 100 --set weight_decay=0.002 --set budget=uniform --set method=sdnn \
+sweep mnist-quick --set name=mnist-search --set width=0.5 --set train_size=1000 --set dense=3 \
+  --set sparse=12 --seeds 100 --set weight_decay=0.002 --set budget=uniform --set method=sdnn \
   --set sparsity=0.5,0.9 --set restart_lr=true
 
-# Its second part, made after most of the experiments below: number of cycles, ERK against dense
+# Its second half, made after most of the experiments below: number of cycles, ERK against dense
 # training, weights restored to their last values, and much longer training without weight decay.
 three() { both --seeds 100 101 102 --set train_size=1000 --set weight_decay=0.002 "$@"; }
-three --set method=sdnn --set budget=erk --set sparsity=0.9 --set s1=1 --set s2=4
-three --set method=sdnn --set budget=erk --set sparsity=0.9 --set s1=2 --set s2=8
-three --set method=sdnn --set budget=erk --set sparsity=0.9 --set s1=3 --set s2=12
+three --set method=sdnn --set budget=erk --set sparsity=0.9 --set dense=1 --set sparse=4
+three --set method=sdnn --set budget=erk --set sparsity=0.9 --set dense=2 --set sparse=8
+three --set method=sdnn --set budget=erk --set sparsity=0.9 --set dense=3 --set sparse=12
 three --set method=dense
-three --set method=sdnn --set budget=erk --set sparsity=0.5 --set s1=3 --set s2=12
+three --set method=sdnn --set budget=erk --set sparsity=0.5 --set dense=3 --set sparse=12
 half() { few --set method=sdnn --set sparsity=0.5 "$@"; }
-half --set budget=erk --set s1=3 --set s2=12
-half --set budget=uniform --set s1=1 --set s2=4
-half --set budget=uniform --set s1=3 --set s2=12 --set restore=last
+half --set budget=erk --set dense=3 --set sparse=12
+half --set budget=uniform --set dense=1 --set sparse=4
+half --set budget=uniform --set dense=3 --set sparse=12 --set restore=last
 long() {
   skinny sweep "$@" --runs search --seeds 100 101 102 --set val_size=5000 --set dropout=0 \
     --set epochs=90 --set batch_size=32 --set lr=0.05 --set eval_every=90 --set train_size=300 \
     --set weight_decay=0 --set budget=uniform --set method=dense,sdnn --set sparsity=0.5,0.8 \
-    --set s1=10 --set s2=35
+    --set dense=10 --set sparse=35
 }
 long mnist-quick --set name=mnist-search --set width=0.5
 long cifar10-quick --set name=cifar10-search --set width=0.25 --set augment=flip
 
-# Its third part: other learning rates, after the tuned methods below had called for it, and
+# Last: other learning rates, after the tuned methods below had called for it, and
 # networks twice as wide.
 rates() {
   set -- "$@" --runs search --seeds 100 101 102 --set val_size=5000 --set dropout=0 \
@@ -58,12 +59,14 @@ rates() {
   skinny sweep mnist-quick --set name=mnist-search --set width=0.5 "$@"
   skinny sweep cifar10-quick --set name=cifar10-search --set width=0.25 --set augment=flip "$@"
 }
-rates --set method=sdnn --set budget=erk --set sparsity=0.9 --set s1=3 --set s2=12 --set lr=0.1,0.2
-rates --set method=sdnn --set budget=erk --set sparsity=0.5 --set s1=3 --set s2=12 --set lr=0.1
+rates --set method=sdnn --set budget=erk --set sparsity=0.9 --set dense=3 --set sparse=12 \
+  --set lr=0.1,0.2
+rates --set method=sdnn --set budget=erk --set sparsity=0.5 --set dense=3 --set sparse=12 \
+  --set lr=0.1
 rates --set method=dense --set lr=0.1
 wide() {
   sweep "$@" --seeds 100 101 102 --set train_size=300 --set weight_decay=0.002 \
-    --set budget=uniform --set method=dense,sdnn --set sparsity=0.5 --set s1=3 --set s2=12
+    --set budget=uniform --set method=dense,sdnn --set sparsity=0.5 --set dense=3 --set sparse=12
 }
 wide mnist-quick --set name=mnist-search --set width=1
 wide cifar10-quick --set name=cifar10-search --set width=0.5 --set augment=flip
@@ -78,5 +81,9 @@ skinny reproduce table3 --scale small --runs runs
 skinny reproduce table1 --scale small --runs runs
 skinny reproduce tuned --data cifar10 --scale small --runs runs
 
-# Of each run, config.json, result.json and metrics.jsonl are kept here. This page is made of them:
+# What is kept of the runs. This page is made of it:
+for data in mnist cifar10; do
+  skinny record search/$data-search-* --into results/records/$data-search.jsonl
+  skinny record runs/$data-small-* --into results/records/$data-small.jsonl
+done
 python results/write.py

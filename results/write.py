@@ -7,18 +7,20 @@ head of the page, which say what it all comes to, are in summary.md.
 """
 
 import shutil
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from skinny.experiments import catalog, tuning
-from skinny.experiments.report import write_report
-from skinny.experiments.runs import find_runs, read_run
+from skinny.experiments.records import read_records
+from skinny.experiments.report import make_pages, markdown
+from skinny.experiments.report.drawing import Drawing
+from skinny.experiments.store import Store
 from skinny.experiments.study import Study, from_experiment, from_runs
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
+RECORDS = HERE / "records"
 ANALYSES = ("figure1", "figure2", "progressive", "random", "reinit", "baselines")
 
 
@@ -38,43 +40,52 @@ SETS = {
 
 
 def main(docs: Path = DOCS) -> None:
+    page, figures = make()
     shutil.rmtree(docs / "figures", ignore_errors=True)
-    pages = [f"# Results\n\n{summary()}\n"]
+    for name, drawing in figures.items():
+        path = docs / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(drawing.svg, encoding="utf-8")
+    (docs / "results.md").write_text(page, encoding="utf-8")
+
+
+def make() -> tuple[str, dict[str, Drawing]]:
+    """The page, and {path below docs: figure} of those that it shows, not drawn yet."""
+    texts = [f"# Results\n\n{summary()}\n"]
+    figures = {}
     for data, (_, margin, _) in SETS.items():
-        with tempfile.TemporaryDirectory() as folder:
-            out = Path(folder)
-            write_report(studies(data), out, margin=margin)
-            report = (out / "report.md").read_text(encoding="utf-8")
-            used = [path for path in (out / "figures").glob("*.svg") if path.name in report]
-            (docs / "figures" / data).mkdir(parents=True)
-            for figure in used:
-                shutil.copy(figure, docs / "figures" / data)
-        pages.append(report[report.index("\n## ") + 1 :].replace("(figures/", f"(figures/{data}/"))
-    (docs / "results.md").write_text("\n".join(pages), encoding="utf-8")
+        pages = make_pages(studies(data), margin=margin)
+        text = pages.markdown()
+        texts.append(text[text.index("\n## ") + 1 :].replace("(figures/", f"(figures/{data}/"))
+        for section in pages.sections:
+            for drawing in markdown.figures(section):
+                figures[f"figures/{data}/{drawing.name}.svg"] = drawing
+    return "\n".join(texts), figures
 
 
 def studies(data: str) -> list[Study]:
     """The experiments on a data set, the trials of the tuned one, and the search that led to the
     settings of all."""
+    store = Store.open(RECORDS, [RECORDS / f"{data}-small.jsonl"])
     made = []
     for name in SETS[data].experiments:
         experiment = catalog.experiment(name, data, "small")
-        made += from_experiment(experiment, SETS[data].seeds, HERE / "runs")
-    return made + trials(data) + search(data)
+        made += from_experiment(experiment, SETS[data].seeds, store)
+    return made + trials(data, store) + search(data)
 
 
-def trials(data: str) -> list[Study]:
+def trials(data: str, store: Store) -> list[Study]:
     if "tuned" not in SETS[data].experiments:
         return []
     (panel,) = catalog.experiment("tuned", data, "small").panels
-    tried = [read_run(HERE / "runs" / t.run_name) for arm in panel.arms for t in tuning.trials(arm)]
+    tried = [store.run(trial) for arm in panel.arms for trial in tuning.trials(arm)]
     made = from_runs(run for run in tried if run is not None)
     return [replace(study, title=f"Trials of the tuned methods: {study.title}") for study in made]
 
 
 def search(data: str) -> list[Study]:
-    searched, _ = find_runs([HERE / "search"])
-    made = from_runs(run for run in searched if run.config.data == data)
+    searched = read_records(RECORDS / f"{data}-search.jsonl").values()
+    made = from_runs(record.run for record in searched if record.run is not None)
     return [replace(study, title=f"Search: {study.title}") for study in made]
 
 

@@ -8,7 +8,7 @@ from skinny import __version__
 from skinny.cli.main import _COMMANDS, main
 
 TINY = [
-    "--epochs", "2", "--s1", "1", "--s2", "1", "--train-size", "60", "--width", "0.25",
+    "--epochs", "2", "--dense", "1", "--sparse", "1", "--train-size", "60", "--width", "0.25",
 ]  # fmt: skip
 
 
@@ -109,7 +109,7 @@ def test_a_warning_is_one_line_on_stderr(tmp_path):
     )
     command = [
         sys.executable, "-m", "skinny.cli.main", "train", "demo", "--model", "mine:tiny",
-        "--epochs", "2", "--s1", "1", "--s2", "1", "--quiet",
+        "--epochs", "2", "--dense", "1", "--sparse", "1", "--quiet",
     ]  # fmt: skip
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert run.stderr == "skinny: this is odd\n"
@@ -163,7 +163,7 @@ def test_a_users_model_is_trained(tmp_path, capsys, monkeypatch):
         "    return nn.Sequential(nn.Flatten(), nn.Linear(channels * h * w, classes))\n"
     )
     command = [
-        "train", "demo", "--model", "mine:tiny", "--epochs", "2", "--s1", "1", "--s2", "1",
+        "train", "demo", "--model", "mine:tiny", "--epochs", "2", "--dense", "1", "--sparse", "1",
     ]  # fmt: skip
     assert main(command) == 0
     assert "640" in capsys.readouterr().out

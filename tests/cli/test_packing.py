@@ -144,7 +144,7 @@ def test_help_has_an_example_and_does_not_load_torch(command):
 
 
 def test_a_finished_run_packs_with_graph_labels_and_preprocessing(tmp_path, capsys):
-    config = dataclasses.replace(recipe("demo"), epochs=2, s1=1, s2=1, train_size=200)
+    config = dataclasses.replace(recipe("demo"), epochs=2, dense=1, sparse=1, train_size=200)
     folder = RunFolder(tmp_path / "run")
     train(config, folder, device="cpu")
     assert pack.main([str(folder.path)]) == 0

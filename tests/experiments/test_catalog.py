@@ -45,7 +45,16 @@ def test_smoke_needs_no_data_but_digits_and_few_epochs(name):
 @pytest.mark.parametrize("data", ["cifar10", "cifar100", "mnist", "imagenet"])
 def test_paper_scale_is_the_papers_recipe(data):
     base, wanted = setting(data, "paper"), recipe(f"{data}-paper")
-    for field in ("s1", "s2", "epochs", "lr", "momentum", "weight_decay", "schedule", "model"):
+    for field in (
+        "dense",
+        "sparse",
+        "epochs",
+        "lr",
+        "momentum",
+        "weight_decay",
+        "schedule",
+        "model",
+    ):
         assert getattr(base, field) == getattr(wanted, field)
 
 

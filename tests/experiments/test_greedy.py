@@ -6,6 +6,7 @@ import torch
 from skinny import data
 from skinny.errors import SkinnyError
 from skinny.experiments import greedy
+from skinny.experiments.store import Store
 from skinny.experiments.sweep import Serial, sweep
 from skinny.training import Config, evaluate, load_run
 
@@ -13,10 +14,12 @@ from skinny.training import Config, evaluate, load_run
 @pytest.fixture(scope="module")
 def dense(tmp_path_factory):
     """A dense network judged by held-out images."""
-    config = Config(train_size=300, width=0.25, epochs=4, s1=1, s2=1, batch_size=32, sparsity=0.8)
+    config = Config(
+        train_size=300, width=0.25, epochs=4, dense=1, sparse=1, batch_size=32, sparsity=0.8
+    )
     held = greedy.held_out(config)
     runs = tmp_path_factory.mktemp("runs")
-    sweep([held], runs, executor=Serial())
+    sweep([held], Store(runs), executor=Serial())
     return runs / held.run_name
 
 
@@ -70,6 +73,6 @@ def test_a_search_is_made_once_and_its_damage_is_told(dense):
 
 
 def test_a_run_judged_by_test_images_is_refused(tmp_path, tiny):
-    sweep([tiny], tmp_path, executor=Serial())
+    sweep([tiny], Store(tmp_path), executor=Serial())
     with pytest.raises(SkinnyError, match="may not look at those"):
         greedy.rules(tmp_path / tiny.run_name, 0.9, device="cpu", data_dir=None)

@@ -13,6 +13,7 @@ from skinny.experiments import catalog
 from skinny.experiments.greedy import held_out
 from skinny.experiments.job import Searching
 from skinny.experiments.reproduce import first_configs, later_configs, reproduce
+from skinny.experiments.store import Store
 from skinny.experiments.study import from_experiment
 from skinny.experiments.sweep import Serial
 
@@ -28,7 +29,7 @@ def runs(tmp_path_factory):
         folder = tmp_path_factory.getbasetemp().parent / "smoke-runs"
         folder.mkdir(exist_ok=True)
     with filelock.FileLock(folder / ".tests.lock"):
-        outcomes = reproduce(EXPERIMENTS, folder, executor=Serial())
+        outcomes = reproduce(EXPERIMENTS, Store(folder), executor=Serial())
     assert [outcome for outcome in outcomes if outcome.status == "failed"] == []
     assert len(outcomes) == len(first_configs(EXPERIMENTS)) + len(later_configs(EXPERIMENTS))
     return folder
@@ -36,7 +37,7 @@ def runs(tmp_path_factory):
 
 @pytest.mark.parametrize("experiment", [made for made, _ in EXPERIMENTS], ids=lambda e: e.name)
 def test_every_arm_of_every_experiment_is_trained(runs, experiment):
-    for study in from_experiment(experiment, (0,), runs):
+    for study in from_experiment(experiment, (0,), Store(runs)):
         for arm in study.arms:
             assert (len(arm.runs), arm.missing) == (1, 0), arm.label
             if arm.config.method not in ("dense", "dsd"):
@@ -49,8 +50,8 @@ def test_running_it_again_trains_nothing(runs):
         raise AssertionError(f"{len(jobs)} runs would be trained again")
 
     told = []
-    outcomes = reproduce(EXPERIMENTS, runs, executor=never, tell=told.append)
-    assert {outcome.status for outcome in outcomes} == {"there already"}
+    outcomes = reproduce(EXPERIMENTS, Store(runs), executor=never, tell=told.append)
+    assert {outcome.status for outcome in outcomes} == {"already trained"}
     assert told == outcomes  # and nothing is searched again
 
 
@@ -60,13 +61,13 @@ def test_a_search_is_announced(runs, tmp_path):
     copy = shutil.copytree(runs, tmp_path / "runs")
     (copy / held_out(config).run_name / f"greedy-{config.sparsity:g}.json").unlink()
     told = []
-    reproduce(made, copy, executor=Serial(), tell=told.append)
+    reproduce(made, Store(copy), executor=Serial(), tell=told.append)
     (announced,) = [event for event in told if isinstance(event, Searching)]
     assert announced.job.config == config
 
 
 def test_single_steps_threshold_far_more_often_than_spans(runs):
-    (study,) = from_experiment(catalog.experiment("figure2", "cifar10", "smoke"), (0,), runs)
+    (study,) = from_experiment(catalog.experiment("figure2", "cifar10", "smoke"), (0,), Store(runs))
     counts = {
         arm.label: sum(len(record["mask_updates"]) for record in arm.runs[0].metrics)
         for arm in study.arms
@@ -76,7 +77,9 @@ def test_single_steps_threshold_far_more_often_than_spans(runs):
 
 
 def test_the_greedy_arm_has_layers_of_its_own_and_the_same_budget(runs):
-    (study,) = from_experiment(catalog.experiment("baselines", "cifar10", "smoke"), (0,), runs)
+    (study,) = from_experiment(
+        catalog.experiment("baselines", "cifar10", "smoke"), (0,), Store(runs)
+    )
     arms = {arm.label: arm for arm in study.arms}
     greedy, oneshot = arms["greedy layer search"], arms["one-shot pruning"]
     assert greedy.config.layers
@@ -89,8 +92,8 @@ def test_the_command_reports_and_a_second_seed_is_all_it_adds(runs, tmp_path, ca
     argv += ["--runs", str(runs), "--out", str(tmp_path), "--seeds", "0", "1"]
     assert main(argv) == 0
     out = capsys.readouterr().out
-    assert out.count("there already") == 3
-    assert out.count("trained,") == 3
+    assert out.count("already trained,") == 3
+    assert out.count(": trained,") == 3
     assert f"the report is {tmp_path / 'report.html'}" in out
     page = (tmp_path / "report.html").read_text()
     assert "random thresholding" in page
@@ -127,13 +130,13 @@ def test_a_failed_search_is_reported_and_the_rest_goes_on(runs, tmp_path):
     copy = shutil.copytree(runs, tmp_path / "runs")
     start = copy / held_out(config).run_name
     (start / f"greedy-{config.sparsity:g}.json").write_text("[1]")
-    outcomes = reproduce(made, copy, executor=Serial())
+    outcomes = reproduce(made, Store(copy), executor=Serial())
     assert [outcome.status for outcome in outcomes].count("failed") == 1
     assert "search failed" in outcomes[-1].error
 
 
 def test_the_report_says_which_settings_were_chosen(runs):
-    (study,) = from_experiment(catalog.experiment("tuned", "cifar10", "smoke"), (0,), runs)
+    (study,) = from_experiment(catalog.experiment("tuned", "cifar10", "smoke"), (0,), Store(runs))
     assert re.search(r"Chosen were: dense: lr [\d.]+; SDNN-10x: lr [\d.]+; .*\.$", study.note)
     assert study.against == "dense"
 
@@ -143,10 +146,10 @@ def test_without_all_trials_nothing_is_chosen_and_the_rest_goes_on(runs, tmp_pat
     copy = shutil.copytree(runs, tmp_path / "runs")
     trial = first_configs(made)[0]
     (copy / trial.run_name / "result.json").write_text("{")
-    outcomes = reproduce(made, copy, executor=Serial())
+    outcomes = reproduce(made, Store(copy), executor=Serial())
     statuses = [outcome.status for outcome in outcomes]
     assert statuses.count("failed") == 2  # the trial, and what waits for it
-    assert statuses.count("there already") == len(outcomes) - 2
+    assert statuses.count("already trained") == len(outcomes) - 2
     assert "could not be chosen" in next(o.error for o in reversed(outcomes) if o.error)
 
 

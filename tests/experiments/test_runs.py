@@ -6,13 +6,14 @@ import pytest
 
 from skinny.errors import SkinnyError
 from skinny.experiments.runs import find_runs, read_run
+from skinny.experiments.store import Store
 from skinny.experiments.sweep import Serial, sweep
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory, tiny):
     runs = tmp_path_factory.mktemp("runs")
-    sweep([tiny], runs, executor=Serial())
+    sweep([tiny], Store(runs), executor=Serial())
     return runs / tiny.run_name
 
 
@@ -79,4 +80,4 @@ def test_damaged_metrics_are_one_sentence(finished):
     with pytest.raises(
         SkinnyError, match=r"metrics\.jsonl is damaged: it has 0 whole records of 2"
     ):
-        _ = read_run(finished).metrics
+        read_run(finished)

@@ -6,7 +6,7 @@ import pytest
 from skinny.experiments.comparison import compare, contrasts, finding
 from skinny.experiments.runs import Run
 from skinny.experiments.study import Result, Study, from_runs, label_all, reference
-from skinny.training import Config, RunFolder
+from skinny.training import Config
 
 DENSE = Config(method="dense", sparsity=0.0)
 SDNN = Config(method="sdnn", sparsity=0.5)
@@ -24,7 +24,7 @@ def run(config, seed, accuracy):
         "weights": {"conv1.weight": {"size": 10, "kept": 5}},
         "seconds": 1.0,
     }
-    return Run(RunFolder("nowhere"), dataclasses.replace(config, seed=seed), result)
+    return Run(dataclasses.replace(config, seed=seed), result, [])
 
 
 def arm(label, config, accuracies):
@@ -153,9 +153,11 @@ def test_arms_of_one_name_are_told_apart_by_what_differs():
 
 
 def test_what_most_arms_have_goes_without_saying():
-    others = [dataclasses.replace(SDNN, **change) for change in ({"restart_lr": True}, {"s1": 6})]
+    others = [
+        dataclasses.replace(SDNN, **change) for change in ({"restart_lr": True}, {"dense": 6})
+    ]
     first, second, third = label_all([SDNN, *others])
-    assert (second, third) == (f"{first}, restart_lr", f"{first}, s1 6")
+    assert (second, third) == (f"{first}, restart_lr", f"{first}, dense 6")
 
 
 @pytest.mark.parametrize(

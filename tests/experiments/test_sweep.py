@@ -7,6 +7,7 @@ from skinny.cli.main import main
 from skinny.experiments.grid import grid
 from skinny.experiments.job import Epoch, Outcome
 from skinny.experiments.processes import Processes
+from skinny.experiments.store import Store
 from skinny.experiments.sweep import Serial, sweep
 from skinny.training import RunFolder
 
@@ -42,20 +43,20 @@ def statuses(outcomes):
 
 def test_a_finished_run_is_not_repeated_and_an_equal_one_runs_once(tmp_path, tiny):
     configs = grid(tiny, {"sparsity": [0.5, 0.8]})
-    first = sweep([*configs, *configs], tmp_path, executor=Serial())
+    first = sweep([*configs, *configs], Store(tmp_path), executor=Serial())
     assert statuses(first) == ["trained", "trained"]
 
     def never(jobs, tell):
         raise AssertionError("there is nothing to do")
 
-    again = sweep(configs, tmp_path, executor=never)
-    assert statuses(again) == ["there already", "there already"]
+    again = sweep(configs, Store(tmp_path), executor=never)
+    assert statuses(again) == ["already trained", "already trained"]
     assert [o.accuracy for o in again] == [o.accuracy for o in first]
 
 
 def test_every_epoch_and_every_end_is_told(tmp_path, tiny):
     events = []
-    sweep([tiny], tmp_path, executor=Serial(), tell=events.append)
+    sweep([tiny], Store(tmp_path), executor=Serial(), tell=events.append)
     assert [type(event) for event in events] == [Epoch, Epoch, Outcome]
     assert [event.done for event in events[:2]] == [1, 2]
 
@@ -66,7 +67,7 @@ def test_workers_survive_crashes_and_train_the_rest(tmp_path, tiny, models):
         dataclasses.replace(tiny, model=f"sweepmodels:{name}", width=None, batch_norm=None)
         for name in ("killed", "broken", "nosuch", "net")
     ]
-    outcomes = sweep(configs, tmp_path / "runs", executor=Processes(1))
+    outcomes = sweep(configs, Store(tmp_path / "runs"), executor=Processes(1))
     assert statuses(outcomes) == ["failed", "failed", "failed", "trained"]
     killed, broken, unknown, fine = outcomes
     assert "SIGKILL" in killed.error
@@ -78,7 +79,7 @@ def test_workers_survive_crashes_and_train_the_rest(tmp_path, tiny, models):
 
 def test_missing_data_fails_its_own_runs_only(tmp_path, tiny):
     configs = grid(tiny, {"data": [f"npz:{tmp_path}/nothing.npz", "digits"]}, seeds=[0, 1])
-    outcomes = sweep(configs, tmp_path / "runs", executor=Serial())
+    outcomes = sweep(configs, Store(tmp_path / "runs"), executor=Serial())
     assert statuses(outcomes) == ["failed", "failed", "trained", "trained"]
     assert "nothing.npz" in outcomes[0].error
 
@@ -87,13 +88,13 @@ def test_a_damaged_result_is_reported(tmp_path, tiny):
     folder = tmp_path / tiny.run_name
     folder.mkdir()
     (folder / "result.json").write_text("{")
-    assert statuses(sweep([tiny], tmp_path, executor=Serial())) == ["failed"]
+    assert statuses(sweep([tiny], Store(tmp_path), executor=Serial())) == ["failed"]
 
 
 TINY = [
     "sweep", "demo", "--executor", "serial",
     "--set", "train_size=60", "--set", "width=0.125",
-    "--set", "epochs=2", "--set", "s1=1", "--set", "s2=1",
+    "--set", "epochs=2", "--set", "dense=1", "--set", "sparse=1",
 ]  # fmt: skip
 
 
@@ -108,7 +109,7 @@ def test_the_command_trains_a_grid_and_says_what_it_did(tmp_path, capsys):
     assert out[0].startswith("[1/4] demo-")
     assert main([*argv, "--json"]) == 0
     records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert {record["status"] for record in records} == {"there already"}
+    assert {record["status"] for record in records} == {"already trained"}
 
 
 def test_the_command_fails_when_a_run_does_and_names_it(tmp_path, capsys):
@@ -125,7 +126,7 @@ def test_that_a_run_diverged_is_a_result_and_kept(tmp_path, capsys):
     for first in (True, False):
         assert main([*argv, "--set", "schedule=constant"]) == 0
         out, error = capsys.readouterr()
-        assert ("trained, accuracy" if first else "there already") in out
+        assert ("trained, accuracy" if first else "already trained") in out
         assert "diverged: the loss became" in out
         assert "1 of 2 runs diverged" in error
         (told,) = tmp_path.glob("*/diverged.txt")
@@ -137,6 +138,8 @@ def test_that_a_run_diverged_is_a_result_and_kept(tmp_path, capsys):
     ("arguments", "complaint"),
     [
         (["nosuch"], "no recipe 'nosuch'"),
+        (["demo"], "say what to vary, with --set FIELD=VALUE,VALUE or with several --seeds"),
+        (["demo", "--seeds", "1"], "skinny train trains a single run"),
         (["demo", "--set", "seed=1,2"], "use --seeds"),
         (["demo", "--set", "lr=1", "--set", "lr=2"], "given twice"),
         (["demo", "--processes", "0", "--set", "train_size=60"], "processes is 0"),
@@ -144,7 +147,7 @@ def test_that_a_run_diverged_is_a_result_and_kept(tmp_path, capsys):
 )
 def test_bad_usage_is_one_line(tmp_path, capsys, arguments, complaint):
     code = main(["sweep", *arguments, "--runs", str(tmp_path)])
-    assert code == (2 if arguments == ["nosuch"] else 1)
+    assert code == (1 if "--set" in arguments else 2)
     error = capsys.readouterr().err
     assert complaint in error
     assert error.count("\n") == 1

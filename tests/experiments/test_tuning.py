@@ -3,6 +3,7 @@ from dataclasses import replace
 from skinny.experiments import tuning
 from skinny.experiments.experiment import Arm
 from skinny.experiments.settings import default_seeds
+from skinny.experiments.store import Store
 from skinny.training import Config, RunFolder
 
 BASE = Config(method="sdnn", sparsity=0.9, lr=0.1, weight_decay=0.01)
@@ -36,9 +37,9 @@ def test_trials_look_at_no_test_image_and_at_no_seed_of_an_experiment():
 
 def test_the_most_accurate_is_taken_and_of_equals_the_first(tmp_path):
     for trial, accuracy in zip(tuning.trials(ARM), (0.4, 0.5, 0.5, 0.3), strict=True):
-        assert tuning.best(ARM, tmp_path) is None  # until all have been tried
+        assert tuning.best(ARM, Store(tmp_path)) is None  # until all have been tried
         finish(tmp_path, trial, accuracy)
-    assert tuning.best(ARM, tmp_path) == ARM.candidates[1]
+    assert tuning.best(ARM, Store(tmp_path)) == ARM.candidates[1]
 
 
 def test_a_trial_that_diverged_is_out(tmp_path):
@@ -47,11 +48,11 @@ def test_a_trial_that_diverged_is_out(tmp_path):
     RunFolder(tmp_path / first.run_name).write_diverged("the loss became nan")
     for trial in others:
         finish(tmp_path, trial, 0.1)
-    assert tuning.best(ARM, tmp_path) == ARM.candidates[1]
+    assert tuning.best(ARM, Store(tmp_path)) == ARM.candidates[1]
 
 
 def test_nothing_is_chosen_by_a_damaged_record(tmp_path):
     for trial in tuning.trials(ARM):
         finish(tmp_path, trial, 0.1)
     (tmp_path / trial.run_name / "result.json").write_text("{")
-    assert tuning.best(ARM, tmp_path) is None
+    assert tuning.best(ARM, Store(tmp_path)) is None

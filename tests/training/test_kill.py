@@ -12,7 +12,7 @@ import torch
 from skinny.training import RunFolder, checkpoint
 
 COMMAND = [
-    "train", "demo", "--epochs", "6", "--s1", "1", "--s2", "2", "--width", "0.25",
+    "train", "demo", "--epochs", "6", "--dense", "1", "--sparse", "2", "--width", "0.25",
     "--train-size", "200", "--threads", "1", "--device", "cpu",
 ]  # fmt: skip
 TIMEOUT = 120  # seconds until a hanging test is given up

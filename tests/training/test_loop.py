@@ -17,8 +17,8 @@ TINY = Config(
     model="nin-digits",
     width=0.25,
     epochs=4,
-    s1=1,
-    s2=1,
+    dense=1,
+    sparse=1,
     batch_size=32,
     sparsity=0.8,
     dropout=0.3,
@@ -68,7 +68,9 @@ def test_a_run_that_ends_before_its_budget_holds_is_no_result(tmp_path, monkeypa
 
 
 def test_it_learns(tmp_path):
-    result = run(tmp_path / "a", train_size=600, epochs=12, s1=2, s2=4, width=0.5, sparsity=0.5)
+    result = run(
+        tmp_path / "a", train_size=600, epochs=12, dense=2, sparse=4, width=0.5, sparsity=0.5
+    )
     assert result["test_accuracy"] > 0.8
 
 
@@ -254,7 +256,7 @@ def test_a_run_whose_records_are_lost_says_so(tmp_path):
 
 def test_one_dense_baseline_serves_every_sparsity():
     one, other = (
-        configs.dense_baseline(dataclasses.replace(TINY, sparsity=s, s1=n, budget=b))
+        configs.dense_baseline(dataclasses.replace(TINY, sparsity=s, dense=n, budget=b))
         for s, n, b in ((0.5, 1, "erk"), (0.9, 2, "uniform"))
     )
     assert one == other

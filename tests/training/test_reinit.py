@@ -8,7 +8,7 @@ from skinny.training.folder import RunFolder
 from skinny.training.loop import Position, _begin_epoch
 from skinny.training.session import build
 
-TINY = Config(train_size=60, width=0.125, epochs=4, s1=1, s2=1, sparsity=0.8, batch_size=32)
+TINY = Config(train_size=60, width=0.125, epochs=4, dense=1, sparse=1, sparsity=0.8, batch_size=32)
 
 
 def stepped(config, folder):

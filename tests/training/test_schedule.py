@@ -33,21 +33,21 @@ def test_factor_by_example(progress, schedule, warmup, expected):
 
 
 def test_one_schedule_spans_all_epochs_by_default():
-    config = Config(epochs=8, s1=1, s2=3)
+    config = Config(epochs=8, dense=1, sparse=3)
     at = factor_by_step(config, timeline(config, 10), 10)
     rates = [at(step) for step in range(80)]
     assert rates == sorted(rates, reverse=True)
 
 
 def test_it_can_restart_with_every_cycle():
-    config = Config(epochs=8, s1=1, s2=3, restart_lr=True)
+    config = Config(epochs=8, dense=1, sparse=3, restart_lr=True)
     at = factor_by_step(config, timeline(config, 10), 10)
     assert at(39) < 0.01 < 0.99 < at(40)
     assert [at(step) for step in range(40)] == [at(step + 40) for step in range(40)]
 
 
 def test_restarts_follow_a_timeline_counted_in_steps():
-    config = Config(epochs=2, s1=2, s2=3, restart_lr=True, unit="step")
+    config = Config(epochs=2, dense=2, sparse=3, restart_lr=True, unit="step")
     at = factor_by_step(config, timeline(config, 10), 10)
     assert at(4) < at(5)
     assert at(5) == at(0)

@@ -25,6 +25,7 @@ _COMMANDS = {
     "size": "see what is stored in a packed file, layer by layer",
     "sweep": "train every combination of some settings, for several seeds",
     "reproduce": "the paper's tables and figures, and the baselines",
+    "record": "keep finished runs as lines of one file",
     "report": "compare runs, on a page that opens offline",
     "data": "list, verify and fetch data sets",
     "demo": "see the whole method at work on a small data set",

@@ -6,6 +6,7 @@ from pathlib import Path
 import tyro
 
 from skinny.cli.command_line import parse
+from skinny.experiments.records import read_records
 from skinny.experiments.report import write_report
 from skinny.experiments.runs import find_runs
 from skinny.experiments.study import from_runs
@@ -22,7 +23,7 @@ class Report:
     """
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
-    """Run folders, or folders of run folders."""
+    """Run folders, folders of run folders, or files that skinny record made."""
     out: Path = Path("report")
     """Where the page, the figures and the tables go."""
     margin: float = 1.0
@@ -34,7 +35,10 @@ def main(argv: list[str]) -> int:
 
 
 def run(arguments: Report) -> int:
-    finished, unfinished = find_runs(arguments.runs or (Path("runs"),))
+    paths = arguments.runs or (Path("runs"),)
+    finished, unfinished = find_runs(path for path in paths if not path.is_file())
+    for path in filter(Path.is_file, paths):
+        finished += [record.run for record in read_records(path).values() if record.run]
     page = write_report(
         from_runs(finished), arguments.out, margin=arguments.margin, unfinished=len(unfinished)
     )

@@ -75,11 +75,12 @@ def run(name: str, arguments: Reproduce) -> int:
             _print_plan(experiment, seeds)
         return 0
     workers = arguments.workers
+    store = workers.store()
     total = len(first_configs(experiments)) + len(later_configs(experiments))
     with grid_progress.choose(total, quiet=workers.quiet) as tell:
         outcomes = reproduce(
             experiments,
-            workers.runs,
+            store,
             executor=workers.make(),
             tell=tell,
             data_dir=workers.data,
@@ -88,7 +89,7 @@ def run(name: str, arguments: Reproduce) -> int:
     studies = [
         study
         for experiment, seeds in experiments
-        for study in from_experiment(experiment, seeds, workers.runs)
+        for study in from_experiment(experiment, seeds, store)
     ]
     out = arguments.out or Path("reports") / f"{name}-{arguments.scale}"
     page = write_report(studies, out, margin=arguments.margin, scale=arguments.scale)

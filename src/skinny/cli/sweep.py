@@ -8,12 +8,13 @@ from typing import Annotated, Literal
 import tyro
 
 from skinny.cli import grid_progress
-from skinny.cli.command_line import parse, take_name
+from skinny.cli.command_line import UsageError, parse, take_name
 from skinny.errors import SkinnyError
 from skinny.experiments.cluster import Cluster
 from skinny.experiments.grid import grid, parse_axis
 from skinny.experiments.job import Executor
 from skinny.experiments.processes import Processes
+from skinny.experiments.store import Store
 from skinny.experiments.sweep import Serial, sweep
 from skinny.training import Config, recipes
 
@@ -24,6 +25,8 @@ class Workers:
 
     runs: Path = Path("runs")
     """Where run folders are kept."""
+    records: tuple[Path, ...] = ()
+    """Files that skinny record made; their runs are not trained again."""
     executor: Literal["processes", "serial", "ray"] = "processes"
     """Processes of this machine, this very process (for debugging), or a Ray cluster."""
     processes: int | None = None
@@ -40,6 +43,9 @@ class Workers:
     @property
     def data(self) -> str | None:
         return None if self.data_dir is None else str(self.data_dir)
+
+    def store(self) -> Store:
+        return Store.open(self.runs, self.records)
 
     def make(self) -> Executor:
         if self.executor == "serial":
@@ -84,6 +90,11 @@ def main(argv: list[str]) -> int:
 
 
 def run(base: Config, arguments: Sweep) -> int:
+    if not arguments.set_ and len(arguments.seeds) < 2:
+        raise UsageError(
+            "say what to vary, with --set FIELD=VALUE,VALUE or with several --seeds; "
+            "skinny train trains a single run"
+        )
     axes = {}
     for text in arguments.set_:
         field, values = parse_axis(text)
@@ -101,7 +112,7 @@ def run(base: Config, arguments: Sweep) -> int:
     with grid_progress.choose(len(configs), quiet=workers.quiet or arguments.json) as tell:
         outcomes = sweep(
             configs,
-            workers.runs,
+            workers.store(),
             executor=workers.make(),
             tell=tell,
             check_data=workers.executor != "ray",

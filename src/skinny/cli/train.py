@@ -52,8 +52,10 @@ class Train:
 def main(argv: list[str]) -> int:
     name = take_name(argv, "recipe", recipes.names())
     config = Config() if name is None else recipes.recipe(name)
-    if _names_another_model(argv, config):  # then the recipe's options of its own do not apply
+    if _names_another(argv, "--model", config.model):  # whose options are not the recipe's
         config = configs.without_model_options(config)
+    if _names_another(argv, "--method", config.method):  # which has spans of its own
+        config = configs.without_spans(config)
     described = "\n".join(f"  {recipe}: {recipes.describe(recipe)}" for recipe in recipes.names())
     arguments = parse(
         Train,
@@ -66,11 +68,11 @@ def main(argv: list[str]) -> int:
     return run(arguments)
 
 
-def _names_another_model(argv: list[str], recipe: Config) -> bool:
-    for flag, following in zip(argv, [*argv[1:], ""], strict=True):
-        name, equals, value = flag.partition("=")
-        if name == "--model":
-            return (value if equals else following) != recipe.model
+def _names_another(argv: list[str], flag: str, usual: str) -> bool:
+    for word, following in zip(argv, [*argv[1:], ""], strict=True):
+        name, equals, value = word.partition("=")
+        if name == flag:
+            return (value if equals else following) != usual
     return False
 
 

@@ -13,6 +13,7 @@ from skinny.experiments.settings import SHAPES
 from skinny.iht.budget import keep_count
 from skinny.iht.layers import prunable
 from skinny.training import Config
+from skinny.training.config import without_spans
 
 
 def dense(base: Config, label: str = "dense", **changes: Any) -> Arm:
@@ -35,7 +36,7 @@ def scaled(base: Config, factor: float) -> float:
 
 def baselines(base: Config, sparsity: float) -> tuple[Arm, ...]:
     """What the paper compares with or leaves out, all with the same epochs, data and settings."""
-    at = partial(replace, base, sparsity=sparsity)
+    at = partial(replace, without_spans(base), sparsity=sparsity)
     return (
         Arm("one-shot pruning", at(method="oneshot")),
         Arm("iterative pruning", at(method="iterative")),

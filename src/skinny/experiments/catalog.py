@@ -86,7 +86,7 @@ def figure2(data: str, scale: Scale) -> Experiment:
     arms = (
         dense(base),
         sdnn(base, 0.5, "multi-step", r0=0.5),
-        sdnn(base, 0.5, "single-step", r0=0.5, unit="step", s1=1, s2=1),
+        sdnn(base, 0.5, "single-step", r0=0.5, unit="step", dense=1, sparse=1),
     )
     return Experiment(
         "figure2",

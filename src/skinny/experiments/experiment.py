@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from skinny.experiments.grid import canonical
 from skinny.experiments.published import Cited
 from skinny.training import Config
+from skinny.training.config import canonical
 
 Measure = Literal["top1", "top5"]
 

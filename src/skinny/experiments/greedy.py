@@ -10,19 +10,21 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from skinny import data
 from skinny.errors import SkinnyError
-from skinny.experiments.grid import canonical
 from skinny.experiments.settings import hold_out_size
 from skinny.files import atomic_write
 from skinny.iht.budget import keep_count
 from skinny.iht.layers import prunable
 from skinny.iht.threshold import magnitude_mask
 from skinny.training import Config, evaluate, load_run
+from skinny.training.config import canonical
+from skinny.training.json_text import parse, read_bytes
 from skinny.training.session import choose_device
 
 _SHARE = 0.5  # of a layer's weights that one step may take
@@ -85,27 +87,41 @@ def rules(run: Path, sparsity: float, *, device: str, data_dir: str | None) -> t
     counts = search(trained.model.to(target), batches, len(trained.dataset.classes), sparsity)
     with atomic_write(_file(run, sparsity), "w") as out:
         json.dump(counts, out, indent=1)
-    return _as_rules(counts)
+    return as_rules(counts)
 
 
 def found_rules(run: Path, sparsity: float) -> tuple[str, ...] | None:
     """What an earlier search found; None where there was none."""
     file = _file(run, sparsity)
-    if not file.exists():
-        return None
+    return as_rules(_read(file)) if file.exists() else None
+
+
+def found_in(run: Path) -> dict[str, dict[str, int]]:
+    """{sparsity: {layer: weights to keep}} of all searches that started from a run."""
+    return {
+        file.stem.removeprefix("greedy-"): _read(file) for file in sorted(run.glob("greedy-*.json"))
+    }
+
+
+def as_counts(value: Any) -> dict[str, int]:
+    """{layer: weights to keep} from what JSON holds; else one of Python's errors."""
+    return {str(name): int(count) for name, count in value.items()}
+
+
+def as_rules(counts: Mapping[str, int]) -> tuple[str, ...]:
+    """As `Config.layers` has them."""
+    return tuple(f"{name}={count}" for name, count in counts.items())
+
+
+def _read(file: Path) -> dict[str, int]:
     try:
-        counts = json.loads(file.read_text(encoding="utf-8"))
-        return _as_rules({str(name): int(count) for name, count in counts.items()})
+        return as_counts(parse(read_bytes(file)))
     except (OSError, ValueError, AttributeError, TypeError) as error:
         raise SkinnyError(f"{file} is damaged ({error}); remove it to search again") from None
 
 
 def _file(run: Path, sparsity: float) -> Path:
     return run / f"greedy-{sparsity:g}.json"
-
-
-def _as_rules(counts: Mapping[str, int]) -> tuple[str, ...]:
-    return tuple(f"{name}={count}" for name, count in counts.items())
 
 
 @torch.no_grad()

@@ -11,26 +11,10 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from skinny.errors import SkinnyError
 from skinny.training import config as configs
-from skinny.training.config import Config, Method
+from skinny.training.config import Config
 
 _FIELDS = {field.name: field for field in dataclasses.fields(Config)}
 _NONE, _JOINED = "none", "+"
-
-# what only a method that prunes looks at, and of that what each method leaves aside
-_PRUNING = (
-    "sparsity", "unit", "s1", "s2", "r0", "dense", "sparse", "budget", "layers", "include",
-    "exclude", "score", "restore", "reinit", "reset_momentum", "restart_lr",
-)  # fmt: skip
-_RESTORING = ("restore", "reset_momentum", "restart_lr")
-_UNUSED: dict[Method, tuple[str, ...]] = {
-    "dense": _PRUNING,
-    "sdnn": ("dense", "sparse"),
-    "acdc": ("s1", "s2", "r0"),
-    "dsd": ("s1", "s2", "r0"),
-    "gradual": ("s1", "s2", "r0", "sparse", *_RESTORING),
-    "iterative": ("s1", "s2", "r0", *_RESTORING),
-    "oneshot": ("s1", "s2", "r0", "sparse", *_RESTORING),
-}
 
 
 def grid(
@@ -38,29 +22,24 @@ def grid(
 ) -> list[Config]:
     """`base` with every combination of the values in `axes`, for every seed, the last axis fastest.
 
-    Configs that would train the very same thing (dense at two sparsities) appear once.
+    Configs that would train the very same thing (dense at two sparsities) appear once. Another
+    method than that of `base` has its own spans, unless these are an axis.
     """
     for name in axes:
         _field(name)
     if seeds is not None:
         axes = {**axes, "seed": list(seeds)}
     combined = (
-        dataclasses.replace(base, **dict(zip(axes, values, strict=True)))
+        _changed(base, dict(zip(axes, values, strict=True)))
         for values in itertools.product(*axes.values())
     )
-    return list(dict.fromkeys(canonical(configs.check(config)) for config in combined))
+    return list(dict.fromkeys(configs.canonical(configs.check(config)) for config in combined))
 
 
-def canonical(config: Config) -> Config:
-    """The same training with all that its method does not look at set back to the defaults.
-
-    Two configs that train the same thing become equal, and so share one run folder.
-    """
-    default = Config()
-    unused = {name: getattr(default, name) for name in _UNUSED[config.method]}
-    if "sparsity" in unused:
-        unused["sparsity"] = 0.0
-    return dataclasses.replace(config, **unused)
+def _changed(base: Config, changes: Mapping[str, Any]) -> Config:
+    if changes.get("method", base.method) != base.method:
+        base = configs.without_spans(base)
+    return dataclasses.replace(base, **changes)
 
 
 def parse_axis(text: str) -> tuple[str, list[Any]]:

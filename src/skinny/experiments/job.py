@@ -13,7 +13,7 @@ from skinny.experiments import greedy
 from skinny.files import atomic_write
 from skinny.training import Config, DivergedError, RunFolder, Silent, train
 
-Status = Literal["trained", "there already", "diverged", "failed"]
+Status = Literal["trained", "already trained", "diverged", "failed"]
 ERROR_FILE = "error.txt"
 
 
@@ -32,7 +32,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Epoch:
-    """A job has finished so many epochs."""
+    """A job has finished `done` epochs."""
 
     job: Job
     done: int
@@ -85,7 +85,7 @@ def attempt(job: Job, tell: Tell, *, device: str = "auto", data_dir: str | None 
             config = _search(config, job.start, device, data_dir)
             path = job.path.with_name(config.run_name)
             if (done := RunFolder(path).result()) is not None:
-                return Outcome(job, "there already", accuracy=done["test_accuracy"])
+                return Outcome(job, "already trained", accuracy=done["test_accuracy"])
         result = train(
             config,
             RunFolder(path),

@@ -1,17 +1,18 @@
 """Running experiments: all their arms, for all seeds, and the searches and trials before them."""
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 
 from skinny.errors import SkinnyError
 from skinny.experiments import greedy, tuning
 from skinny.experiments.experiment import Arm, Experiment
-from skinny.experiments.grid import canonical
 from skinny.experiments.job import Executor, Job, Outcome, Tell
+from skinny.experiments.store import Store
 from skinny.experiments.sweep import sweep
 from skinny.training import Config
+from skinny.training.config import canonical
 
 Wanted = Sequence[tuple[Experiment, Sequence[int]]]  # experiments, each with its seeds
 
@@ -35,58 +36,58 @@ def later_configs(wanted: Wanted) -> list[Config]:
 
 def reproduce(
     wanted: Wanted,
-    runs: Path,
+    store: Store,
     *,
     executor: Executor,
     tell: Tell = lambda event: None,
     data_dir: str | None = None,
     check_data: bool = True,
 ) -> list[Outcome]:
-    """Train what is missing of the experiments below `runs`, and say how each run ended."""
-
-    def train(configs: Sequence[Config], starts: Mapping[Config, Path]) -> list[Outcome]:
-        return sweep(
-            configs,
-            runs,
-            executor=executor,
-            tell=tell,
-            starts=starts,
-            check_data=check_data,
-            data_dir=data_dir,
-        )
-
-    outcomes = train(first_configs(wanted), {})
+    """Train what the store lacks of the experiments, and say how each run ended."""
+    train = partial(sweep, executor=executor, tell=tell, check_data=check_data, data_dir=data_dir)
+    # a search needs the weights of the run that it starts from, and a record has none
+    searches = [arm.seeded(seed) for arm, seed in _arms(wanted) if arm.greedy]
+    found = {config: _found_rules(store, config) for config in searches}
+    with_weights = {greedy.held_out(config) for config, rules in found.items() if rules is None}
+    first = first_configs(wanted)
+    outcomes = train([config for config in first if config not in with_weights], store)
+    outcomes += train([config for config in first if config in with_weights], Store(store.folder))
     tuned: list[Config] = []
     for arm, seed in _arms(wanted):
-        if arm.candidates and (chosen := final_config(arm, seed, runs)) is not None:
+        if arm.candidates and (chosen := final_config(arm, seed, store)) is not None:
             tuned.append(chosen)
         elif arm.candidates:
-            job = Job(arm.seeded(seed), runs / f"{arm.config.name}-to-be-chosen")
+            job = Job(arm.seeded(seed), store.folder / f"{arm.config.name}-to-be-chosen")
             outcomes.append(Outcome(job, "failed", error="its settings could not be chosen"))
             tell(outcomes[-1])
-    outcomes += train(tuned, {})
-    searched: list[Config] = []
-    starts: dict[Config, Path] = {}
-    for config in [arm.seeded(seed) for arm, seed in _arms(wanted) if arm.greedy]:
-        start = runs / greedy.held_out(config).run_name
-        found = None
-        with contextlib.suppress(SkinnyError):  # which the job meets again, and reports
-            found = greedy.found_rules(start, config.sparsity)
-        if found is None:
-            starts[config] = start
-        searched.append(config if found is None else replace(config, layers=found))
-    return outcomes + train(searched, starts)
+    outcomes += train(tuned, store)
+    starts = {
+        config: store.path(greedy.held_out(config))
+        for config, rules in found.items()
+        if rules is None
+    }
+    searched = [
+        config if rules is None else replace(config, layers=rules)
+        for config, rules in found.items()
+    ]
+    return outcomes + train(searched, store, starts=starts)
 
 
-def final_config(arm: Arm, seed: int, runs: Path) -> Config | None:
+def _found_rules(store: Store, config: Config) -> tuple[str, ...] | None:
+    with contextlib.suppress(SkinnyError):  # a damaged file, which the job meets and reports
+        return store.greedy_rules(greedy.held_out(config), config.sparsity)
+    return None
+
+
+def final_config(arm: Arm, seed: int, store: Store) -> Config | None:
     """The config of an arm's run; None while the search or the trials it depends on are missing."""
     if arm.candidates:
-        chosen = tuning.best(arm, runs)
+        chosen = tuning.best(arm, store)
         return None if chosen is None else canonical(replace(chosen, seed=seed))
     config = arm.seeded(seed)
     if not arm.greedy:
         return config
-    found = greedy.found_rules(runs / greedy.held_out(config).run_name, config.sparsity)
+    found = store.greedy_rules(greedy.held_out(config), config.sparsity)
     return None if found is None else replace(config, layers=found)
 
 

@@ -1,33 +1,27 @@
-"""Finished runs, read back from their folders."""
+"""Finished runs, read from their folders or from files of records."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from skinny.errors import SkinnyError
 from skinny.training import Config, RunFolder
+from skinny.training.folder import is_record_of
 
 
 @dataclass(frozen=True)
 class Run:
-    """One finished training, its records read and looked over."""
+    """One finished training, its records checked."""
 
-    folder: RunFolder
     config: Config
     result: dict[str, Any]
+    metrics: list[dict[str, Any]]  # one record per epoch
+    folder: RunFolder | None = None  # None: only the records were kept
 
-    @cached_property
-    def metrics(self) -> list[dict[str, Any]]:
-        """One record per epoch."""
-        records = self.folder.metrics()
-        if len(records) != self.config.epochs:
-            raise SkinnyError(
-                f"{self.folder.metrics_file} is damaged: it has {len(records)} whole records of "
-                f"{self.config.epochs} epochs"
-            )
-        return records
+    @property
+    def name(self) -> str:
+        return self.config.run_name
 
     @property
     def seed(self) -> int:
@@ -44,10 +38,9 @@ class Run:
     @property
     def packed_bytes(self) -> int:
         """Size of the packed model: of its file, or as recorded where only the records are left."""
-        try:
+        if self.folder is not None and self.folder.model_file.is_file():
             return self.folder.model_file.stat().st_size
-        except OSError:
-            return int(self.result["bytes"]["packed"])
+        return int(self.result["bytes"]["packed"])
 
 
 def read_run(path: Path) -> Run | None:
@@ -57,16 +50,34 @@ def read_run(path: Path) -> Run | None:
     if result is None:
         return None
     try:
+        check_result(result)
+    except ValueError as error:
+        raise SkinnyError(f"{folder.result_file} is damaged ({error})") from None
+    try:
+        metrics = folder.metrics()
+        check_metrics(metrics, config)
+    except ValueError as error:
+        raise SkinnyError(f"{folder.metrics_file} is damaged: {error}") from None
+    return Run(config, result, metrics, folder)
+
+
+def check_metrics(metrics: Any, config: Config) -> None:
+    """ValueError unless there is one record for every epoch."""
+    if not isinstance(metrics, list) or not all(map(is_record_of, metrics, range(len(metrics)))):
+        raise ValueError("its metrics are no list of epochs")
+    if len(metrics) != config.epochs:
+        raise ValueError(f"it has {len(metrics)} whole records of {config.epochs} epochs")
+
+
+def check_result(result: Any) -> None:
+    """ValueError unless everything that a report does with a result can be done with this one."""
+    try:
         _look_over(result)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise SkinnyError(
-            f"{folder.result_file} is damaged ({type(error).__name__}: {error})"
-        ) from None
-    return Run(folder, config, result)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{type(error).__name__}: {error}") from None
 
 
 def _look_over(result: dict[str, Any]) -> None:
-    """Everything a report does with a result, done once where its file can be named."""
     for name in ("test_accuracy", "test_top5"):
         if not 0 <= result[name] <= 1:
             raise ValueError(f"{name} is {result[name]}")
@@ -84,21 +95,26 @@ def _look_over(result: dict[str, Any]) -> None:
             raise ValueError(f"the weights of {name} do not add up")
 
 
+def run_folders(path: Path) -> list[Path]:
+    """The folder itself if it is a run's, else the run folders directly below it."""
+    if not path.is_dir():
+        raise SkinnyError(f"there is no folder {path}")
+    if (path / "config.json").exists():
+        return [path]
+    inside = sorted(file.parent for file in path.glob("*/config.json"))
+    if not inside:
+        raise SkinnyError(f"{path} is no run folder, and there is none below it")
+    return inside
+
+
 def find_runs(paths: Iterable[Path]) -> tuple[list[Run], list[Path]]:
     """Finished runs in these folders, or in the folders directly below; and unfinished ones."""
     finished: dict[Path, Run] = {}
     unfinished: list[Path] = []
-    for path in paths:
-        if not path.is_dir():
-            raise SkinnyError(f"there is no folder {path}")
-        inside = sorted(file.parent for file in path.glob("*/config.json"))
-        folders = [path] if (path / "config.json").exists() else inside
-        if not folders:
-            raise SkinnyError(f"{path} is no run folder, and there is none below it")
-        for folder in folders:
-            run = read_run(folder)
-            if run is None:
-                unfinished.append(folder)
-            else:
-                finished[folder.resolve()] = run
+    for folder in [folder for path in paths for folder in run_folders(path)]:
+        run = read_run(folder)
+        if run is None:
+            unfinished.append(folder)
+        else:
+            finished[folder.resolve()] = run
     return list(finished.values()), unfinished

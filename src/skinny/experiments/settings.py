@@ -72,7 +72,7 @@ def _small(data: str) -> Config:
     if data == "imagenet":
         made = recipe("imagenet-paper")
         return replace(
-            made, name="imagenet-small", train_size=2000, epochs=8, s1=1, s2=3, batch_size=64
+            made, name="imagenet-small", train_size=2000, epochs=8, dense=1, sparse=3, batch_size=64
         )
     grey = data in ("mnist", "fashion-mnist")
     return replace(
@@ -97,8 +97,8 @@ def _digits(scale: Scale) -> Config:
         width=0.25,
         dropout=0.0,
         epochs=5,
-        s1=1,
-        s2=1,
+        dense=1,
+        sparse=1,
         batch_size=32,
         eval_every=2,
     )

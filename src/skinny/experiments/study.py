@@ -5,16 +5,16 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from skinny.experiments import grid
 from skinny.experiments.arms import times
 from skinny.experiments.experiment import Arm, Experiment, Measure
 from skinny.experiments.published import Cited
 from skinny.experiments.reproduce import final_config
-from skinny.experiments.runs import Run, read_run
+from skinny.experiments.runs import Run
+from skinny.experiments.store import Store
 from skinny.training import Config
+from skinny.training.config import canonical
 
 _KINDS = {
     "sdnn": "SDNN",
@@ -64,16 +64,15 @@ class Study:
         return "validation" if held_out else "test"
 
 
-def from_experiment(experiment: Experiment, seeds: Sequence[int], runs: Path) -> list[Study]:
+def from_experiment(experiment: Experiment, seeds: Sequence[int], store: Store) -> list[Study]:
     """A study for each panel; what has not been trained is counted as missing."""
     studies = []
     for panel in experiment.panels:
         published = {row.model: row.error for row in panel.cited}
         arms, chosen = [], []
         for arm in panel.arms:
-            wanted = [final_config(arm, seed, runs) for seed in seeds]
-            paths = [runs / config.run_name for config in wanted if config is not None]
-            found = [read_run(path) for path in paths if (path / "config.json").exists()]
+            wanted = [final_config(arm, seed, store) for seed in seeds]
+            found = [store.run(config) for config in wanted if config is not None]
             finished = tuple(run for run in found if run is not None)
             if arm.candidates and finished:
                 chosen.append(_chosen(arm, finished[0].config))
@@ -105,7 +104,7 @@ def from_runs(runs: Iterable[Run]) -> list[Study]:
     """A study for each data set, network and length among the runs, an arm for each config."""
     by_config: dict[Config, dict[int, Run]] = {}
     for run in runs:
-        plain = dataclasses.replace(grid.canonical(run.config), seed=0, name="any", eval_every=1)
+        plain = dataclasses.replace(canonical(run.config), seed=0, name="any", eval_every=1)
         by_config.setdefault(plain, {})[run.seed] = run
     studies: dict[tuple[Any, ...], list[Config]] = {}
     for config in by_config:
@@ -180,7 +179,7 @@ def _is_dense(arm: Result) -> bool:
 
 
 def _without_method(config: Config) -> Config:
-    plain = grid.canonical(dataclasses.replace(config, method="dense"))
+    plain = canonical(dataclasses.replace(config, method="dense"))
     return dataclasses.replace(plain, seed=0, name="any", eval_every=1)
 
 
@@ -195,7 +194,7 @@ def _label(config: Config) -> str:
         ("random masks", config.score == "random"),
         ("direct", config.method == "sdnn" and config.r0 == config.sparsity > 0.5),
         ("re-initialised", config.reinit),
-        ("single-step", config.unit == "step" and config.s1 == config.s2 == 1),
+        ("single-step", config.unit == "step" and config.dense == config.sparse == 1),
         (f"{config.budget} budget", config.budget != "uniform"),
     ]
     return ", ".join(itertools.chain([label], (text for text, true in told if true)))

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from skinny.errors import SkinnyError
 from skinny.experiments.job import Event, Executor, Job, Outcome, Tell, attempt
-from skinny.training import Config, RunFolder
+from skinny.experiments.store import Store
+from skinny.training import Config
 from skinny.training.session import load_data
 
 
@@ -24,7 +25,7 @@ class Serial:
 
 def sweep(
     configs: Sequence[Config],
-    runs: Path,
+    store: Store,
     *,
     executor: Executor,
     tell: Tell = lambda event: None,
@@ -32,17 +33,17 @@ def sweep(
     check_data: bool = True,
     data_dir: str | None = None,
 ) -> list[Outcome]:
-    """Train every config in its folder below `runs`, and say how each ended, in their order.
+    """Train every config that the store has no run of, and say how each ended, in their order.
 
-    A finished run is not trained again, nor one that diverged. starts: of a config whose layers
-    are searched first, the dense run the search starts from. check_data: see first, here, that the
-    data is there, so that it is fetched once and missed once, not by every worker.
+    A run that diverged is over too. starts: of a config whose layers are searched first, the dense
+    run the search starts from. check_data: see first, here, that the data can be read, so that it
+    is fetched once and missed once, not by every worker.
     """
     jobs = []
     for config in dict.fromkeys(configs):
         start = (starts or {}).get(config)
-        name = config.run_name if start is None else f"{config.run_name}-to-be-searched"
-        jobs.append(Job(config, runs / name, start))
+        path = store.path(config)
+        jobs.append(Job(config, path if start is None else Path(f"{path}-to-be-searched"), start))
     over: dict[Job, Outcome] = {}
 
     def listen(event: Event) -> None:
@@ -51,15 +52,16 @@ def sweep(
         tell(event)
 
     for job in jobs:
-        folder = RunFolder(job.path)
+        if job.start is not None:  # what will be trained is known after the search
+            continue
         try:
-            result = folder.result()
+            result = store.result(job.config)
         except SkinnyError as error:
             listen(Outcome(job, "failed", error=str(error)))
             continue
         if result is not None:
-            listen(Outcome(job, "there already", accuracy=result["test_accuracy"]))
-        elif (reason := folder.diverged()) is not None:
+            listen(Outcome(job, "already trained", accuracy=result["test_accuracy"]))
+        elif (reason := store.diverged(job.config)) is not None:
             listen(Outcome(job, "diverged", error=reason))
     if check_data:
         missing: dict[tuple[object, ...], str | None] = {}

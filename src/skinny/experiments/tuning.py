@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from skinny.errors import SkinnyError
 from skinny.experiments.experiment import Arm
 from skinny.experiments.grid import grid
 from skinny.experiments.settings import hold_out_size
-from skinny.training import Config, RunFolder
+from skinny.experiments.store import Store
+from skinny.training import Config
 
 _SEED = 100  # no experiment has it unless asked to
 
@@ -25,20 +25,19 @@ def trials(arm: Arm) -> list[Config]:
     return [replace(candidate, seed=_SEED, val_size=size) for candidate in arm.candidates]
 
 
-def best(arm: Arm, runs: Path) -> Config | None:
+def best(arm: Arm, store: Store) -> Config | None:
     """The candidate that was most accurate, of equals the first; None until all have been tried.
 
     A trial that diverged is over, and out.
     """
     accuracies: dict[Config, float] = {}
     for candidate, trial in zip(arm.candidates, trials(arm), strict=True):
-        folder = RunFolder(runs / trial.run_name)
         try:
-            result = folder.result()
+            result = store.result(trial)
         except SkinnyError:  # a damaged record, which the sweep has reported
             return None
         if result is not None:
             accuracies[candidate] = result["test_accuracy"]
-        elif folder.diverged() is None:
+        elif store.diverged(trial) is None:
             return None
     return max(accuracies, key=accuracies.__getitem__, default=None)

@@ -16,17 +16,32 @@ from skinny.errors import SkinnyError
 from skinny.iht import timeline as timelines
 from skinny.iht.budget import Rules, check_sparsity
 from skinny.iht.timeline import Timeline
+from skinny.training.json_text import parse
 
 MODEL_OPTIONS = ("width", "batch_norm", "dropout", "init", "last_relu")  # None: the model's own
-_OF_SPARSE_METHODS = (
-    *("sparsity", "unit", "s1", "s2", "r0", "dense", "sparse", "budget", "layers", "include"),
-    *("exclude", "score", "restore", "reinit", "reset_momentum", "restart_lr"),
-)
 
 Method = Literal["sdnn", "acdc", "dsd", "gradual", "iterative", "oneshot", "dense"]
 Optimizer = Literal["sgd", "adamw"]
 Schedule = Literal["cosine", "step", "constant"]
 Precision = Literal["fp32", "bf16", "fp16"]
+
+# Fields that a method that prunes looks at, and which of them each method ignores.
+_PRUNING = (
+    *("sparsity", "unit", "dense", "sparse", "r0", "budget", "layers", "include", "exclude"),
+    *("score", "restore", "reinit", "reset_momentum", "restart_lr"),
+)
+_RESTORING = ("restore", "reset_momentum", "restart_lr")
+_IGNORED: dict[Method, tuple[str, ...]] = {
+    "dense": _PRUNING,
+    "sdnn": (),
+    "acdc": ("r0",),
+    "dsd": ("r0",),
+    "gradual": ("r0", "sparse", *_RESTORING),
+    "iterative": ("r0", *_RESTORING),
+    "oneshot": ("r0", "sparse", *_RESTORING),
+}
+# These change neither the weights that come out nor what they are judged by.
+_NOT_IDENTITY = ("name", "eval_every")
 
 
 @dataclass(frozen=True)
@@ -34,7 +49,7 @@ class Config:
     """A training run."""
 
     name: str = "custom"
-    """What the run folder is called, before the hash of all the rest."""
+    """What the run folder is called, before the hash of what decides the outcome."""
 
     data: str = "digits"
     """digits, mnist, fashion-mnist, cifar10, cifar100, imagenet, folder:PATH or npz:PATH."""
@@ -72,17 +87,13 @@ class Config:
     epochs: int = 40
     """How long to train, all spans together."""
     unit: Literal["epoch", "step"] = "epoch"
-    """What --s1, --s2, --dense and --sparse count."""
-    s1: int = 5
-    """Length of a dense span of sdnn."""
-    s2: int = 15
-    """Length of a sparse span of sdnn; the last one absorbs what is left over."""
+    """What --dense and --sparse count."""
+    dense: int | None = None
+    """Length of a dense span of sdnn (s1), of the first one of other methods; else their own."""
+    sparse: int | None = None
+    """Length of a sparse span of sdnn (s2), acdc, dsd, of a round of iterative; else their own."""
     r0: float | None = None
     """Sparsity that sdnn's progressive thresholding sets out from; --sparsity means direct."""
-    dense: int | None = None
-    """Length of the first dense span of every other method, instead of its own."""
-    sparse: int | None = None
-    """Length of a phase of acdc, a round of iterative or dsd's middle span, not their own."""
     budget: Literal["uniform", "erk", "global"] = "uniform"
     """How the weights are shared out among layers."""
     layers: tuple[str, ...] = ()
@@ -141,8 +152,8 @@ class Config:
 
     @property
     def hash(self) -> str:
-        """Eight hexadecimal digits that tell this config from any other."""
-        return hashlib.sha256(to_json(self).encode()).hexdigest()[:8]
+        """Eight hexadecimal digits of the run's identity."""
+        return hashlib.sha256(identity(self).encode()).hexdigest()[:8]
 
     @property
     def run_name(self) -> str:
@@ -198,7 +209,7 @@ def timeline(config: Config, steps_per_epoch: int) -> Timeline:
         else {"steps": config.epochs * steps_per_epoch}
     )
     uses: dict[Method, dict[str, Any]] = {
-        "sdnn": {"dense": config.s1, "sparse": config.s2, "r0": config.r0},
+        "sdnn": {"dense": config.dense, "sparse": config.sparse, "r0": config.r0},
         "acdc": {"warmup": config.dense, "phase": config.sparse},
         "dsd": {"dense": config.dense, "sparse": config.sparse},
         "gradual": {"start": config.dense},
@@ -212,12 +223,50 @@ def timeline(config: Config, steps_per_epoch: int) -> Timeline:
     return made
 
 
+def canonical(config: Config) -> Config:
+    """The same training with every field that its method ignores at its default.
+
+    Configs that train the same thing become equal but for `name` and `eval_every`.
+    """
+    if config.method == "sdnn" and config.sparsity == 0:  # which is plain training
+        config = dataclasses.replace(config, method="dense")
+    default = Config()
+    ignored = {name: getattr(default, name) for name in _IGNORED[config.method]}
+    if config.method == "dense":
+        ignored["sparsity"] = 0.0
+    if config.schedule != "step":
+        ignored["lr_drops"] = default.lr_drops
+    return dataclasses.replace(config, **ignored)
+
+
+def identity(config: Config) -> str:
+    """What tells one run from another, as JSON: all that decides its weights and who judges them.
+
+    Only fields of the canonical config that are not at their defaults: a field that comes later,
+    whose default is what was done before, renames no run.
+    """
+    default = Config()
+    told = {
+        name: _whole(value)
+        for name, value in vars(canonical(config)).items()
+        if name not in _NOT_IDENTITY and value != getattr(default, name)
+    }
+    return json.dumps(told, sort_keys=True)
+
+
+def _whole(value: Any) -> Any:
+    """1.0 as 1: configs that are equal have one identity."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def dense_baseline(config: Config) -> Config:
     """Plain training with the same budget: one baseline, whatever the sparsity and the spans."""
-    kept = {field.name: getattr(config, field.name) for field in dataclasses.fields(Config)}
-    for name in _OF_SPARSE_METHODS:
-        del kept[name]
-    return Config(**kept | {"method": "dense"})
+    return canonical(dataclasses.replace(config, method="dense"))
+
+
+def without_spans(config: Config) -> Config:
+    """The config for another method, which has spans of its own."""
+    return dataclasses.replace(config, dense=None, sparse=None, r0=None)
 
 
 def without_model_options(config: Config) -> Config:
@@ -248,16 +297,31 @@ def to_json(config: Config) -> str:
 def from_json(text: str) -> Config:
     """The inverse of `to_json`; checks what it reads, since files can be edited."""
     try:
-        fields = json.loads(text)
-        known = {field.name for field in dataclasses.fields(Config)}
-        if not isinstance(fields, dict):
-            raise SkinnyError("not a config: it holds no fields")
-        if unknown := sorted(fields.keys() - known):
-            raise SkinnyError(f"not a config of this version: it has {', '.join(unknown)}")
-        values: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in fields.items()
-        }
+        return from_fields(parse(text))
+    except ValueError as error:
+        raise SkinnyError(f"not a config: {error}") from None
+
+
+def from_fields(fields: Any) -> Config:
+    """A config from what JSON holds. Fields that it lacks have their defaults."""
+    if not isinstance(fields, dict):
+        raise SkinnyError("not a config: it holds no fields")
+    fields = _with_one_pair_of_spans(fields)
+    known = {field.name for field in dataclasses.fields(Config)}
+    if unknown := sorted(fields.keys() - known):
+        raise SkinnyError(f"not a config of this version: it has {', '.join(unknown)}")
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
+    }
+    try:
         return check(Config(**values))
     except (ValueError, TypeError, AttributeError) as error:
         raise SkinnyError(f"not a config: {error}") from None
+
+
+def _with_one_pair_of_spans(fields: dict[str, Any]) -> dict[str, Any]:
+    """Of the first configs: sdnn's spans were called s1 and s2, those of other methods as today."""
+    now = {name: value for name, value in fields.items() if name not in ("s1", "s2")}
+    if "s1" in fields and "s2" in fields and fields.get("method") == "sdnn":
+        return now | {"dense": fields["s1"], "sparse": fields["s2"]}
+    return now

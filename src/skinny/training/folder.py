@@ -12,6 +12,7 @@ from skinny.errors import SkinnyError
 from skinny.files import atomic_write
 from skinny.training import config as configs
 from skinny.training.config import Config
+from skinny.training.json_text import parse, read_bytes
 
 # What every reader of a record may rely on; records without it are damaged.
 _METRICS = {
@@ -55,39 +56,40 @@ class RunFolder:
         self._lock.release()
 
     def claim(self, config: Config) -> None:
-        """Write the config, or see that the one already there is the same."""
+        """Write the config, or see that the folder's own describes the same run."""
         if not self.config_file.exists():
             with atomic_write(self.config_file, "w") as file:
                 file.write(configs.to_json(config) + "\n")
-        elif self.config() != config:
+        elif configs.identity(self.config()) != configs.identity(config):
             raise SkinnyError(f"{self.path} holds a run with another config; use another folder")
 
     def config(self) -> Config:
         try:
-            return configs.from_json(self.config_file.read_text(encoding="utf-8"))
+            return configs.from_json(read_bytes(self.config_file).decode())
         except OSError as error:
             raise SkinnyError(
                 f"{self.path} is not a run folder: {self.config_file.name}: {error.strerror}"
             ) from None
-        except (SkinnyError, UnicodeDecodeError) as error:
+        except (SkinnyError, ValueError) as error:
             raise SkinnyError(f"{self.config_file}: {error}") from None
 
     def metrics(self) -> list[dict[str, Any]]:
-        """One record per epoch. A last line that was cut off while being written is left out."""
+        """One record per epoch, up to the first line that was cut off or is damaged."""
         records: list[dict[str, Any]] = []
-        if self.metrics_file.exists():
-            for line in self.metrics_file.read_text(
-                encoding="utf-8", errors="replace"
-            ).splitlines():
-                try:
-                    record = json.loads(line)
-                except ValueError:
-                    break
-                if not isinstance(record, dict) or not record.keys() >= _METRICS:
-                    break
-                if record["epoch"] != len(records):
-                    break
-                records.append(record)
+        if not self.metrics_file.exists():
+            return records
+        try:
+            lines = read_bytes(self.metrics_file).splitlines()
+        except (OSError, ValueError) as error:
+            raise SkinnyError(f"{self.metrics_file} cannot be read: {error}") from None
+        for line in lines:
+            try:
+                record = parse(line)
+            except ValueError:
+                break
+            if not is_record_of(record, len(records)):
+                break
+            records.append(record)
         return records
 
     def keep_metrics(self, epochs: int) -> None:
@@ -137,9 +139,14 @@ class RunFolder:
         if not path.exists():
             return None
         try:
-            value = json.loads(path.read_text(encoding="utf-8"))
+            value = parse(read_bytes(path))
         except (OSError, ValueError) as error:
             raise SkinnyError(f"{path} cannot be read: {error}") from None
         if not isinstance(value, dict) or not required <= value.keys():
             raise SkinnyError(f"{path} is damaged: it does not hold the record it should")
         return value
+
+
+def is_record_of(record: Any, epoch: int) -> bool:
+    """Whether a value read from a file is the record of this epoch."""
+    return isinstance(record, dict) and record.keys() >= _METRICS and record["epoch"] == epoch

@@ -19,6 +19,7 @@ from skinny.experiments.grid import grid
 from skinny.experiments.report import charts, write_report
 from skinny.experiments.report.filters import png
 from skinny.experiments.runs import find_runs
+from skinny.experiments.store import Store
 from skinny.experiments.study import from_runs
 from skinny.experiments.sweep import Serial, sweep
 
@@ -32,7 +33,7 @@ def runs(tmp_path_factory, tiny):
     folder = tmp_path_factory.mktemp("runs")
     base = dataclasses.replace(tiny, epochs=4)
     configs = grid(base, {"method": ["dense", "sdnn"], "sparsity": [0.5, 0.9]}, seeds=[0, 1])
-    for outcome in sweep(configs, folder, executor=Serial()):
+    for outcome in sweep(configs, Store(folder), executor=Serial()):
         file = outcome.job.path / "result.json"
         result = json.loads(file.read_text())
         result["classes"][0] = HOSTILE
@@ -58,7 +59,7 @@ def test_many_arms_with_long_names_leave_room_for_the_drawing(runs, count, told)
     """What matplotlib cannot lay out is a warning, and so an error here."""
     (study,) = from_runs(find_runs([runs])[0])
     arms = [
-        dataclasses.replace(study.arms[-1], label=f"{i}: lr 0.05, weight_decay 0.0005, s1 3, s2 12")
+        dataclasses.replace(study.arms[-1], label=f"{i}: lr 0.05, weight_decay 0.0005, sparse 12")
         for i in range(count)
     ]
     study = dataclasses.replace(study, arms=tuple(arms))

@@ -1,6 +1,7 @@
 """The report: one page that opens offline, the same as Markdown, figures and tables as files."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from skinny.errors import SkinnyError
@@ -24,13 +25,50 @@ def write_report(
 
     margin: points of accuracy within which two arms count as equivalent.
     """
+    pages = make_pages(studies, margin=margin, scale=scale, unfinished=unfinished)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for section in pages.sections:
+            _write_files(section, out)
+        for name, text in (("report.md", pages.markdown()), ("report.html", pages.html())):
+            with atomic_write(out / name, "w") as file:
+                file.write(text)
+    except OSError as error:
+        raise SkinnyError(f"cannot write to {out}: {error.strerror or error}") from error
+    return out / "report.html"
+
+
+@dataclass(frozen=True)
+class Pages:
+    """A report before it is written: its figures are not drawn yet."""
+
+    sections: list[page.Section]
+    heading: str
+    lead: str
+    facts: dict[str, str]
+    notes: list[str]
+
+    def html(self) -> str:
+        return page.render(**vars(self))
+
+    def markdown(self) -> str:
+        return markdown.render(**vars(self))
+
+
+def make_pages(
+    studies: Sequence[Study],
+    *,
+    margin: float = 1.0,
+    scale: str | None = None,
+    unfinished: int = 0,
+) -> Pages:
     told = [study for study in studies if any(arm.runs for arm in study.arms)]
     if not told:
         raise SkinnyError("there is no finished run to report on")
     if not 0 < margin < 100:
         raise SkinnyError(f"the margin is {margin} points; it must lie between 0 and 100")
     sections = [_section(study, f"study{i}", margin) for i, study in enumerate(told, 1)]
-    runs = {run.folder.path: run for study in told for arm in study.arms for run in arm.runs}
+    runs = {run.name for study in told for arm in study.arms for run in arm.runs}
     if len(told) == 1:
         heading, lead = told[0].title, sections[0].finding
     else:
@@ -44,19 +82,7 @@ def write_report(
         )
     if unfinished:
         notes.append(f"{unfinished} unfinished runs were passed over.")
-    facts = _facts(told, margin, len(runs))
-    html = page.render(sections, heading=heading, lead=lead, facts=facts, notes=notes)
-    plain = markdown.render(sections, heading=heading, lead=lead, facts=facts, notes=notes)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        for section in sections:
-            _write_files(section, out)
-        for name, text in (("report.md", plain), ("report.html", html)):
-            with atomic_write(out / name, "w") as file:
-                file.write(text)
-    except OSError as error:
-        raise SkinnyError(f"cannot write to {out}: {error.strerror or error}") from error
-    return out / "report.html"
+    return Pages(sections, heading, lead, _facts(told, margin, len(runs)), notes)
 
 
 def _section(study: Study, name: str, margin: float) -> page.Section:

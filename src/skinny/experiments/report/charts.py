@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skinny.experiments.comparison import Row
-from skinny.experiments.grid import canonical
 from skinny.experiments.report.curves import change_ratios, mean_curve, sparse_spans
-from skinny.experiments.report.drawing import Drawing, draw
+from skinny.experiments.report.drawing import Drawing
 from skinny.experiments.report.palette import LIGHT, SERIES
 from skinny.experiments.study import Result, Study
 from skinny.training import Config
+from skinny.training.config import canonical
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -75,7 +75,7 @@ def accuracy_against_sparsity(study: Study, rows: Sequence[Row], name: str) -> D
     seen = f"Best among the pruned: {best.arm.label}, {100 - best.error.mean:.2f} %"
     if baseline is not None and baseline.error is not None:
         seen += f", where {baseline.arm.label} has {100 - baseline.error.mean:.2f} %"
-    return draw(
+    return Drawing(
         f"{name}-accuracy-sparsity",
         "Accuracy against sparsity",
         f"{seen}. Means over seeds at the end of training with 95 % t intervals; "
@@ -110,7 +110,7 @@ def accuracy_by_arm(study: Study, rows: Sequence[Row], name: str) -> Drawing | N
 
     best = min(shown, key=lambda row: row.error.mean if row.error else np.inf)
     assert best.error is not None
-    return draw(
+    return Drawing(
         f"{name}-accuracy",
         "Accuracy by arm",
         f"Best: {best.arm.label}, {100 - best.error.mean:.2f} %. Means over seeds at the end of "
@@ -147,7 +147,7 @@ def error_against_bytes(study: Study, rows: Sequence[Row], name: str) -> Drawing
         if not crowded:
             _legend(axes, len(shown))
 
-    return draw(
+    return Drawing(
         f"{name}-error-bytes",
         "Error against bytes",
         "Lower left is better. Bytes are those of the packed file, mean over seeds."
@@ -181,7 +181,7 @@ def learning_curves(study: Study, arm: Result, name: str) -> Drawing | None:
         _legend(axes, 2)
 
     shaded = "; shaded: sparse spans" if spans else ""
-    return draw(
+    return Drawing(
         f"{name}-curves-{_slug(arm.label)}",
         arm.label,
         f"Mean of {_seeds(arm)}{shaded}.",
@@ -213,7 +213,7 @@ def change_ratio(study: Study, name: str) -> Drawing | None:
         _legend(axes, len(curves))
 
     label, curve = max(curves.items(), key=lambda item: item[1][0][1])
-    return draw(
+    return Drawing(
         f"{name}-change-ratio",
         "Change ratio",
         f"Share of weights whose kept-or-truncated state differs between neighbouring "
@@ -258,7 +258,7 @@ def kept_by_layer(study: Study, name: str) -> Drawing | None:
         axes.set_ylim(bottom=0)
         _legend(axes, len(pruned))
 
-    return draw(
+    return Drawing(
         f"{name}-layers",
         "Where weights were kept",
         "Share of non-zero weights in each layer from the input to the output, mean over seeds. "

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,19 +14,42 @@ from skinny.files import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _SIZE = (4.9, 3.3)  # inches: at this size text is readable on a phone without zooming
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure and the sentence that says what is seen."""
+    """A figure and the sentence that says what is seen; it is drawn when it is first asked for.
+
+    paint: fills the axes of a new figure.
+    """
 
     name: str
     title: str
     caption: str
-    svg: str
-    png: bytes
+    paint: Callable[["Axes"], None]
+    size: tuple[float, float] = _SIZE
+
+    @cached_property
+    def svg(self) -> str:
+        out = io.StringIO()
+        with _style(self.name):
+            self._figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+        text = out.getvalue()
+        return re.sub(
+            r"<metadata>.*?</metadata>\s*", "", text[text.index("<svg") :], flags=re.DOTALL
+        )
+
+    @cached_property
+    def png(self) -> bytes:
+        assert self.svg  # which lays the figure out
+        out = io.BytesIO()
+        with _style(self.name):
+            self._figure.set_layout_engine("none")
+            self._figure.savefig(out, format="png", dpi=160)
+        return out.getvalue()
 
     @property
     def inline(self) -> str:
@@ -38,29 +62,16 @@ class Drawing:
         with atomic_write(folder / f"{self.name}.png") as file:
             file.write(self.png)
 
+    @cached_property
+    def _figure(self) -> "Figure":
+        from matplotlib.figure import Figure
 
-def draw(
-    name: str,
-    title: str,
-    caption: str,
-    paint: Callable[["Axes"], None],
-    size: tuple[float, float] = _SIZE,
-) -> Drawing:
-    """Let `paint` fill the axes of a new figure."""
-    from matplotlib.figure import Figure
-
-    with _style(name):
-        figure = Figure(size, layout="constrained", facecolor=LIGHT["paper"])
-        axes = figure.subplots()
-        axes.spines[["top", "right"]].set_visible(False)
-        paint(axes)
-        svg, png = io.StringIO(), io.BytesIO()
-        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
-        figure.set_layout_engine("none")  # what was laid out once stays so
-        figure.savefig(png, format="png", dpi=160)
-    text = svg.getvalue()
-    body = re.sub(r"<metadata>.*?</metadata>\s*", "", text[text.index("<svg") :], flags=re.DOTALL)
-    return Drawing(name, title, caption, body, png.getvalue())
+        with _style(self.name):
+            figure = Figure(self.size, layout="constrained", facecolor=LIGHT["paper"])
+            axes = figure.subplots()
+            axes.spines[["top", "right"]].set_visible(False)
+            self.paint(axes)
+        return figure
 
 
 @contextmanager

@@ -64,6 +64,8 @@ def _pictures(dense: Result | None, before: Run, arm: Result, after: Run) -> lis
 
 def _first_layer(run: Run) -> NDArray[np.float32] | None:
     """[filters, 1 or 3 channels, height, width] of the first convolution, if it has that shape."""
+    if run.folder is None:
+        return None
     try:
         state = checkpoint.load(run.folder.checkpoints, lambda text: None)
     except SkinnyError:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from skinny.experiments.report.drawing import Drawing
 from skinny.experiments.report.page import Section
 from skinny.experiments.report.table import Table, escape_markdown, markdown
 
@@ -23,6 +24,11 @@ def render(
     return "\n\n".join(block.strip() for block in blocks if block) + "\n"
 
 
+def figures(section: Section) -> tuple[Drawing, ...]:
+    """Those of a study that the page shows."""
+    return section.figures[:1]
+
+
 def _section(section: Section) -> list[str]:
     title, finding = escape_markdown(section.title), escape_markdown(section.finding)
     blocks = [f"## {title}", section.question, f"**{finding}**", section.note]
@@ -30,7 +36,7 @@ def _section(section: Section) -> list[str]:
         blocks.append(f"Runs that did not finish and are not in the numbers: {section.missing}.")
     found: list[Table | None] = [section.summary, section.contrasts, section.cited]
     blocks += [markdown(table) for table in found if table is not None]
-    for drawing in section.figures[:1]:
+    for drawing in figures(section):
         blocks.append(f"![{escape_markdown(drawing.title)}](figures/{drawing.name}.svg)")
         blocks.append(escape_markdown(drawing.caption))
     return blocks
