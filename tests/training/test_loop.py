@@ -60,7 +60,7 @@ def test_a_run_leaves_all_its_records(tmp_path):
 
 def test_a_run_that_ends_before_its_budget_holds_is_no_result(tmp_path, monkeypatch):
     longer = timeline.sdnn(epochs=8, sparsity=0.8, dense=3, sparse=1)
-    monkeypatch.setattr(configs, "timeline", lambda config, steps: longer)
+    monkeypatch.setattr(configs, "timeline", lambda config, steps_per_epoch: longer)
     with pytest.raises(SkinnyError, match=r"after 4 of 8 epochs, before the last span"):
         run(tmp_path / "a")
     assert RunFolder(tmp_path / "a").result() is None
