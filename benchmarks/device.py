@@ -31,7 +31,7 @@ import skinny
 imported = time.perf_counter()
 net = skinny.load(sys.argv[1], low_memory=sys.argv[2] == "low")
 loaded = time.perf_counter()
-net(np.zeros((1, *net.input_shape), np.float32))
+net(np.zeros((1, *net.input_shape), np.float32), preprocessed=True)
 ran = time.perf_counter()
 peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
 print(json.dumps({

@@ -102,8 +102,8 @@ def _run(title: str, path: Path, case: Case, rounds: int) -> None:
     net = load(path, threads=THREADS)
     rng = np.random.default_rng(0)
     x = rng.standard_normal((case.batch, *net.input_shape)).astype(np.float32)
-    expected = net(x)
-    contenders: dict[str, Burst] = {"skinny": _burst(lambda: net(x))}
+    expected = net(x, preprocessed=True)
+    contenders: dict[str, Burst] = {"skinny": _burst(lambda: net(x, preprocessed=True))}
     for name in installed():
         run = prepare(name, path, x, THREADS)
         _check(name, np.asarray(run()), expected)

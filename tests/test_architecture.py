@@ -27,8 +27,8 @@ ALLOWED = {
         *("experiments", "training", "iht", "models", "data", "export", "packing")
     },
 }
-HELPERS = {"errors", "files", "native", "_native"}
-# What `pip install skinny-nn` alone must run: it adds NumPy, safetensors and tyro, and no more.
+HELPERS = {"errors", "files", "images", "native", "_native"}
+# What `pip install skinny-nn` alone must run: it adds NumPy and tyro, and no more.
 ON_A_DEVICE = (
     "skinny",
     "skinny.packing",
@@ -64,7 +64,7 @@ def test_what_a_device_or_a_help_text_needs_does_not_load_torch(name):
 @pytest.mark.parametrize("name", ON_A_DEVICE)
 def test_what_a_device_needs_is_in_the_small_installation(name):
     loaded = {module.partition(".")[0] for module in modules_after(name)}
-    assert not loaded & {"rich", "PIL", "filelock", "pooch", "jinja2", "onnx"}
+    assert not loaded & {"rich", "PIL", "filelock", "pooch", "jinja2", "onnx", "safetensors"}
 
 
 def test_every_public_name_is_there():

@@ -6,7 +6,12 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
+from PIL import Image
+from sklearn.datasets import load_digits
+
+from skinny.cli.main import main
 
 ROOT = Path(__file__).parent.parent
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -62,6 +67,15 @@ def documents() -> list[str]:
 def test_the_snippets_of_a_document_run(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run((ROOT / name).read_text("utf-8"), name)
+
+
+def test_skinny_predict_understands_the_file_that_the_readme_packs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    run((ROOT / "README.md").read_text("utf-8"), "README.md")
+    zero = load_digits().images[0] * (255 / 16)
+    Image.fromarray(zero.astype(np.uint8)).save("zero.png")
+    assert main(["predict", "digits.skinny", "zero.png"]) == 0
+    assert capsys.readouterr().out.split()[:2] == ["zero.png", "0"]
 
 
 def test_the_method_is_documented_with_snippets():

@@ -1,6 +1,8 @@
 import json
+import os
 import subprocess
 import sys
+import zlib
 
 import numpy as np
 import pytest
@@ -9,6 +11,8 @@ from PIL import Image
 from skinny import packing
 from skinny.cli import predict
 from skinny.errors import SkinnyError
+from skinny.images import read_image
+from skinny.runtime import load
 
 
 @pytest.fixture
@@ -71,7 +75,7 @@ def test_images_of_another_size_or_kind_are_brought_to_the_networks(model, tmp_p
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["{model}", "{folder}/none.png"], "there is no file"),
+        (["{model}", "{folder}/none.png"], "there is no such file"),
         (["{model}", "{model}"], "cannot be read as an image"),
         (["{model}", "{image}", "--top", "0"], "must be 1 or more"),
         (["{folder}/bare.skinny", "{image}"], "says nothing of preprocessing"),
@@ -82,6 +86,65 @@ def test_mistakes_are_one_clear_sentence(model, tmp_path, arguments, message):
     names = {"model": model, "folder": tmp_path, "image": save(tmp_path / "a.png", 0)}
     with pytest.raises(SkinnyError, match=message):
         predict.main([argument.format(**names) for argument in arguments])
+
+
+def chunk(kind, contents):
+    check = zlib.crc32(kind + contents).to_bytes(4, "big")
+    return len(contents).to_bytes(4, "big") + kind + contents + check
+
+
+def thin_png(path, width):
+    """An image of one row in a file of some hundred bytes."""
+    header = width.to_bytes(4, "big") + (1).to_bytes(4, "big") + b"\x08\x00\x00\x00\x00"
+    pixels = zlib.compress(b"\0" * (width + 1), 9)
+    chunks = chunk(b"IHDR", header) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunks)
+    return str(path)
+
+
+def test_a_long_thin_image_is_refused_before_it_is_made_enormous(model, tmp_path):
+    with packing.open(model) as file:
+        record = {**file.preprocessing, "resize": 256, "crop": [6, 4]}
+        packing.write(
+            tmp_path / "scaled.skinny", {"w": file.read("w")}, graph=file.graph,
+            preprocessing=record,
+        )  # fmt: skip
+    image = thin_png(tmp_path / "thin.png", 60_000)
+    assert os.path.getsize(image) < 150
+    script = (
+        "import resource, sys; from skinny.cli.main import main; from PIL import Image; "
+        "resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30)); "
+        "sys.exit(main(['predict', *sys.argv[1:]]))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", script, tmp_path / "scaled.skinny", image],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+    )
+    assert run.returncode == 1
+    assert "60000 x 1 pixels would become 15360000 x 256" in run.stderr
+    assert len(run.stderr.splitlines()) == 1
+
+
+def test_the_command_and_the_library_see_the_same_in_a_jpeg_as_training(model, tmp_path, capsys):
+    """Also where a JPEG is so large that its decoder scales it down itself."""
+    with packing.open(model) as file:
+        packing.write(
+            tmp_path / "scaled.skinny", {"w": file.read("w")}, graph=file.graph,
+            preprocessing={**file.preprocessing, "resize": 7, "crop": [6, 4]},
+        )  # fmt: skip
+    noise = np.random.default_rng(0).integers(0, 256, (90, 80, 3), np.uint8)
+    photo = tmp_path / "photo.jpg"
+    Image.fromarray(noise).save(photo, quality=95)
+    trained_on = read_image(photo, channels=3, resize=7, crop=(6, 4))
+    net = load(tmp_path / "scaled.skinny")
+    expected = net.probabilities(trained_on.transpose(2, 0, 1)[None])
+    np.testing.assert_array_equal(net.probabilities([photo]), expected)
+    predict.main([str(tmp_path / "scaled.skinny"), str(photo), "--top", "3", "--json"])
+    (record,) = json.loads(capsys.readouterr().out)
+    shown = sorted((found["probability"] for found in record["classes"]), reverse=True)
+    assert shown == sorted(map(float, expected[0]), reverse=True)
 
 
 def test_predicting_needs_neither_torch_nor_anything_that_trains(model, tmp_path):

@@ -131,7 +131,7 @@ def test_neighbouring_corrupt_images_are_passed_over_together(part):
 
 def test_a_missing_image_is_treated_like_a_corrupt_one(part):
     part.path(7).unlink()
-    with pytest.warns(CorruptImageWarning, match="No such file"):
+    with pytest.warns(CorruptImageWarning, match="there is no such file"):
         assert len(images_of(batches(part))) == 12
 
 

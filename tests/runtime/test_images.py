@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from PIL import Image
 from runtime_builder import Builder
+from tests.packing.reseal import put_together, take_apart
 
 from skinny import packing
+from skinny.packing import FormatError
 from skinny.runtime import InputError, load
 
 PREPROCESSING = {"mean": [0.1, 0.2, 0.3], "std": [0.5, 0.6, 0.7]}
@@ -39,7 +42,10 @@ def prepared(pixels):
 def test_bytes_go_through_the_stored_preprocessing(path, pixels, images):
     net = load(path / "NCHW")
     np.testing.assert_allclose(
-        net(pixels[:images]), net(prepared(pixels[:images])), rtol=1e-4, atol=1e-6
+        net(pixels[:images]),
+        net(prepared(pixels[:images]), preprocessed=True),
+        rtol=1e-4,
+        atol=1e-6,
     )
 
 
@@ -47,6 +53,60 @@ def test_channels_last_images_are_turned(path, pixels):
     expected = load(path / "NCHW")(pixels)
     turned = np.ascontiguousarray(pixels.transpose(0, 2, 3, 1))
     np.testing.assert_array_equal(load(path / "NHWC")(turned), expected)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_floats_are_not_mistaken_for_preprocessed_images(path, pixels, layout):
+    """Floats in [0, 1] look like a batch, and would give a wrong answer without a word."""
+    net = load(path / layout)
+    for call in (net, net.predict, net.probabilities):
+        with pytest.raises(InputError, match="float32, but the file's preprocessing takes uint8"):
+            call((pixels / 255).astype(np.float32))
+        with pytest.raises(InputError, match="the images are uint8, but preprocessed=True"):
+            call(pixels, preprocessed=True)
+
+
+def test_preprocessing_for_floats_is_applied_to_floats_only(path, pixels):
+    with packing.open(path / "NCHW") as file:
+        record = {**PREPROCESSING, "input": "float32", "scale": 1.0}
+        tensors = {name: file.read(name) for name in file.names}
+        packing.write(path / "floats", tensors, graph=file.graph, preprocessing=record)
+    net = load(path / "floats")
+    expected = load(path / "NCHW")(pixels)
+    np.testing.assert_allclose(net(pixels / 255), expected, rtol=1e-4, atol=1e-6)
+    ready = net(prepared(pixels), preprocessed=True)
+    np.testing.assert_allclose(ready, expected, rtol=1e-4, atol=1e-6)
+    with pytest.raises(InputError, match="uint8, but the file's preprocessing takes float32"):
+        net(pixels)
+
+
+@pytest.mark.parametrize("channels", [1, 2, 4])
+def test_a_mean_of_other_channels_than_the_input_is_refused_at_load(path, channels):
+    record = {"mean": [0.5] * channels, "std": [1.0] * channels}
+    fields, manifest, parts = take_apart((path / "NCHW").read_bytes())
+    manifest["preprocessing"].update(record)
+    (path / "other").write_bytes(put_together(fields, manifest, parts))
+    with pytest.raises(FormatError, match=f"mean of {channels} channels.* input has 3"):
+        load(path / "other")
+    with packing.open(path / "NCHW") as file, pytest.raises(FormatError, match="input has 3"):
+        packing.write(path / "new", {}, graph={**file.graph, "nodes": [], "outputs": ["x"]},
+                      preprocessing=record)  # fmt: skip
+    assert not (path / "new").exists()
+
+
+def test_images_of_another_size_are_resized_and_cropped_as_the_file_says(path):
+    with packing.open(path / "NCHW") as file:
+        record = {**PREPROCESSING, "resize": 6, "crop": [5, 4], "layout": "NHWC"}
+        tensors = {name: file.read(name) for name in file.names}
+        packing.write(path / "cropped", tensors, graph=file.graph, preprocessing=record)
+    large = np.random.default_rng(1).integers(0, 256, (2, 24, 30, 3), dtype=np.uint8)
+    small = [
+        np.asarray(Image.fromarray(image).resize((8, 6), Image.Resampling.BILINEAR))
+        for image in large
+    ]
+    cut = np.stack(small)[:, 0:5, 2:6]
+    net = load(path / "cropped")
+    np.testing.assert_array_equal(net(large), net(cut))
 
 
 def test_other_floats_strides_and_lists_are_welcome(path, pixels):

@@ -51,7 +51,7 @@ def run(arguments: Bench) -> int:
     net = load(arguments.model, threads=arguments.threads)
     shape = (arguments.batch, *net.input_shape)
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
-    contenders: dict[str, Run] = {"skinny": lambda: net(x)}
+    contenders: dict[str, Run] = {"skinny": lambda: net(x, preprocessed=True)}
     missing: dict[str, str] = {}
     for name in installed():
         try:

@@ -1,6 +1,7 @@
 """`skinny predict`: what a packed model sees in image files."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,9 +9,10 @@ import numpy as np
 import tyro
 
 from skinny.cli.command_line import parse
-from skinny.cli.image_files import read_images
 from skinny.errors import SkinnyError
 from skinny.runtime import Network, load
+
+_BATCH = 64
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Predict:
     model: tyro.conf.Positional[Path]
     """The packed model."""
     images: tyro.conf.Positional[tuple[Path, ...]]
-    """Image files, of any kind Pillow reads."""
+    """Image files: JPEG, PNG, WebP, BMP, GIF or TIFF."""
     top: int = 1
     """How many classes to print for each image, the most likely first."""
     threads: int | None = None
@@ -42,8 +44,7 @@ def run(arguments: Predict) -> int:
     if arguments.top < 1:
         raise SkinnyError(f"--top {arguments.top} is not possible; it must be 1 or more")
     net = load(arguments.model, threads=arguments.threads)
-    batch = read_images(arguments.images, net.input_shape, net.preprocessing)
-    found = [_best(net, row, arguments.top) for row in net.probabilities(batch)]
+    found = [_best(net, row, arguments.top) for row in _probabilities(net, arguments.images)]
     if arguments.json:
         records = [
             {
@@ -58,6 +59,12 @@ def run(arguments: Predict) -> int:
     for path, best in zip(arguments.images, found, strict=True):
         print(f"{str(path).ljust(width)}  " + "  ".join(f"{label} {p:.1%}" for label, p in best))
     return 0
+
+
+def _probabilities(net: Network, paths: tuple[Path, ...]) -> Iterator[np.ndarray]:
+    """A row for each image; a batch at a time, however many there are."""
+    for start in range(0, len(paths), _BATCH):
+        yield from net.probabilities(paths[start : start + _BATCH])
 
 
 def _best(net: Network, probabilities: np.ndarray, top: int) -> list[tuple[str, float]]:

@@ -17,16 +17,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from skinny.data.decode import SUFFIXES, decode, shorter_side
 from skinny.data.errors import DataError
 from skinny.data.reading import naming
 from skinny.data.sets import Dataset, FolderSet
 from skinny.data.statistics import channel_statistics
+from skinny.images import ImageError, read_image, shorter_side
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
 ALEXNET_RESIZE, ALEXNET_CROP = 256, 227
+
+_SUFFIXES = (".jpg", ".jpeg", ".png")
 
 _TEST_NAMES = ("test", "val", "validation")
 _IMAGENET_TEST_NAMES = ("val", "validation", "test")
@@ -111,7 +113,7 @@ def _class_folders(folder: Path) -> dict[str, list[str]]:
         children = [entry for entry in entries if not entry.name.startswith(".")]
     names = sorted(child.name for child in children if child.is_dir())
     if not names:
-        loose = any(child.name.lower().endswith(SUFFIXES) for child in children)
+        loose = any(child.name.lower().endswith(_SUFFIXES) for child in children)
         raise DataError(
             f"{folder}: "
             + ("has images but no class folders" if loose else "is empty")
@@ -121,7 +123,7 @@ def _class_folders(folder: Path) -> dict[str, list[str]]:
     empty = next((name for name, files in folders.items() if not files), None)
     if empty is not None:
         raise DataError(
-            f"{folder / empty}: has no {', '.join(SUFFIXES)} files; remove it or fill it"
+            f"{folder / empty}: has no {', '.join(_SUFFIXES)} files; remove it or fill it"
         )
     return folders
 
@@ -130,7 +132,7 @@ def _image_files(folder: Path) -> list[str]:
     with naming(folder):
         names = os.listdir(folder)
     return sorted(
-        name for name in names if name.lower().endswith(SUFFIXES) and not name.startswith(".")
+        name for name in names if name.lower().endswith(_SUFFIXES) and not name.startswith(".")
     )
 
 
@@ -163,7 +165,7 @@ def _median_side(root: Path, files: NDArray[np.bytes_]) -> int:
     for index in _sample(len(files)):
         try:
             sides.append(shorter_side(root / os.fsdecode(bytes(files[index]))))
-        except Exception:  # a corrupt file is reported when its turn comes
+        except ImageError:  # a corrupt file is reported when its turn comes
             continue
     if not sides:
         raise DataError(f"{root / 'train'}: none of its images can be read")
@@ -174,12 +176,10 @@ def _sample_images(part: FolderSet) -> Tensor:
     images = []
     for index in _sample(len(part)):
         try:
-            pixels = decode(
-                part.path(index), resize=part.resize, crop=part.crop, random=None, mirror=False
-            )
-        except Exception:  # a corrupt file is reported when its turn comes
+            pixels = read_image(part.path(index), resize=part.resize, crop=part.crop)
+        except ImageError:  # a corrupt file is reported when its turn comes
             continue
-        images.append(torch.from_numpy(pixels))
+        images.append(torch.from_numpy(pixels).permute(2, 0, 1))
     if not images:
         raise DataError(f"{part.root / 'train'}: none of its images can be read")
     return torch.stack(images)

@@ -17,10 +17,10 @@ from torch.utils.data import DataLoader, Dataset
 
 from skinny.data.augment import Augment, check_augment
 from skinny.data.batches import Plan
-from skinny.data.decode import decode
 from skinny.data.errors import CorruptImageWarning, DataError
 from skinny.data.preprocessing import Preprocessing
 from skinny.data.sets import FolderSet
+from skinny.images import ImageError, read_image
 
 _MAX_SUBSTITUTES = 16
 _MAX_WORKERS = 8
@@ -133,20 +133,22 @@ class _Images(Dataset[_Sample]):
             random = np.random.default_rng((self._seed, epoch, index))
             mirror = self._augment != "none" and bool(random.integers(2))
             try:
-                pixels = decode(
+                pixels = read_image(
                     part.path(candidate),
                     resize=part.resize,
                     crop=part.crop,
                     random=random if self._augment == "flip-crop" else None,
-                    mirror=mirror,
                 )
-            except Exception as error:  # Pillow raises many kinds for damaged files
-                first_reason = first_reason or str(error) or type(error).__name__
+            except ImageError as error:
+                first_reason = first_reason or error.reason
                 continue
+            if mirror:
+                pixels = pixels[:, ::-1]
+            chw = np.ascontiguousarray(pixels.transpose(2, 0, 1))
             failure = None
             if candidate != index:
                 failure = _Failure(part.path(index), first_reason, part.path(candidate))
-            return torch.from_numpy(pixels), label, failure
+            return torch.from_numpy(chw), label, failure
         # Raised here it would reach the user with a worker's traceback inside: hand it over.
         blank = torch.zeros(3, part.crop, part.crop, dtype=torch.uint8)
         return blank, label, _Failure(part.path(index), first_reason, None)

@@ -6,6 +6,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from skinny.images import scale_and_shift
+
 
 class Preprocessing(Protocol):
     """A fixed map from uint8 [n, c, h, w] to float32 of the same shape, on the same device."""
@@ -25,10 +27,8 @@ class Normalization:
     @classmethod
     def of(cls, mean: tuple[float, ...], std: tuple[float, ...]) -> "Normalization":
         """`mean` and `std` in units of [0, 1], one per channel."""
-        deviations = torch.tensor(std, dtype=torch.float64)
-        scale = 1 / (255 * deviations)
-        shift = -torch.tensor(mean, dtype=torch.float64) / deviations
-        return cls(scale.float()[:, None, None], shift.float()[:, None, None])
+        scale, shift = map(torch.from_numpy, scale_and_shift(mean, std))
+        return cls(scale[:, None, None], shift[:, None, None])
 
     def to(self, device: torch.device) -> "Normalization":
         return Normalization(self.scale.to(device), self.shift.to(device))

@@ -113,6 +113,7 @@ def _load_records(manifest: Manifest, fields: dict[str, Any]) -> None:
     manifest.graph = None if record is None else graph.check(record, manifest.shape)
     record = fields.get("preprocessing")
     manifest.preprocessing = None if record is None else preprocessing.check(record)
+    check_preprocessing(manifest)
     labels = fields.get("labels")
     if labels is not None and not (
         isinstance(labels, list) and all(isinstance(label, str) for label in labels)
@@ -125,6 +126,12 @@ def _load_records(manifest: Manifest, fields: dict[str, Any]) -> None:
     if sparsity is not None and not isinstance(sparsity, dict):
         raise ManifestError("the sparsity record is not a table")
     manifest.config_hash, manifest.sparsity = config_hash, sparsity
+
+
+def check_preprocessing(manifest: Manifest) -> None:
+    """Raises `ManifestError` unless the preprocessing fits what the graph takes."""
+    if manifest.preprocessing is not None and manifest.graph is not None:
+        preprocessing.check_channels(manifest.preprocessing, manifest.graph)
 
 
 def _entry(name: str, record: object) -> Entry:

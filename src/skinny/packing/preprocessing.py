@@ -6,6 +6,7 @@
 [height, width]) cut out; None leaves the image as it is.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from skinny.packing.errors import FormatError, ManifestError
@@ -54,6 +55,18 @@ def check(record: object, error: type[FormatError] = ManifestError) -> dict[str,
         if not holds:
             raise error(f"preprocessing has an impossible {field}: {record[field]!r:.80}")
     return record
+
+
+def check_channels(
+    record: Mapping[str, Any], graph: Mapping[str, Any], error: type[FormatError] = ManifestError
+) -> None:
+    """Raises `error` unless there is a mean for every channel of the graph's first input."""
+    shape = graph["inputs"][0]["shape"]  # with the batch
+    if len(shape) > 1 and len(record["mean"]) != shape[1]:
+        raise error(
+            f"preprocessing has a mean of {len(record['mean'])} channels, "
+            f"but the graph's input has {shape[1]}"
+        )
 
 
 def _side(number: object) -> bool:

@@ -68,6 +68,7 @@ def write(
             for name, array in tensors.items() if isinstance(tensors, Mapping) else tensors:
                 _add(spool, book, name, array, values)
             book.graph = None if graph is None else graphs.check(dict(graph), book.shape)
+            manifest.check_preprocessing(book)
             packed = manifest.dump(book)
             spool.add(manifest.PART, "U8", packed)
             spool.save(path, {"skinny": str(manifest.VERSION), "manifest": digest(content(packed))})

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from skinny import native, packing
 from skinny.errors import SkinnyError
 from skinny.packing import GraphError, PackedFile
 from skinny.runtime import reference
-from skinny.runtime.images import Images
+from skinny.runtime.images import Batch, Images
 from skinny.runtime.profile import Profile, profile
 from skinny.runtime.shapes import infer
 from skinny.runtime.tuning import store_choice, stored_choice, tune
@@ -53,8 +53,11 @@ class Network:
         net = skinny.load("digits.skinny")
         scores = net(images)             # [batch, classes]
 
-    Images are [batch, channels, height, width], any batch: uint8, to which the file's preprocessing
-    is applied, or floats, which are taken as they are. Several threads may call one network.
+    Images are [batch, channels, height, width], any batch. If the file stores preprocessing, they
+    are what it is applied to, usually uint8 (or paths of image files, or uint8 images of another
+    size where the preprocessing resizes or crops); floats that went through it already must come
+    with `preprocessed=True`. Without stored preprocessing they are floats, prepared as in training.
+    Several threads may call one network.
     """
 
     def __init__(
@@ -123,9 +126,12 @@ class Network:
         known = self.labels is not None and index < len(self.labels)
         return self.labels[index] if self.labels is not None and known else str(index)
 
-    def __call__(self, x: ArrayLike) -> Any:
-        """The network's output for a batch, [batch, ...]; a list where it has several outputs."""
-        batch = self._images.check(x)
+    def __call__(self, x: Batch, *, preprocessed: bool = False) -> Any:
+        """The network's output for a batch, [batch, ...]; a list where it has several outputs.
+
+        preprocessed: the images are floats to which the file's preprocessing was applied.
+        """
+        batch = self._images.check(x, preprocessed=preprocessed)
         if self._plan is None:
             outputs: list[Floats] = reference.run(
                 self._graph, self._weights.dense, self._images.floats(batch)
@@ -134,21 +140,21 @@ class Network:
             outputs = self._split(self._plan.run(batch, self._images, self._threads))
         return outputs[0] if len(outputs) == 1 else outputs
 
-    def predict(self, x: ArrayLike) -> list[Prediction]:
+    def predict(self, x: Batch, *, preprocessed: bool = False) -> list[Prediction]:
         """The most likely class of each image of a batch, with its probability."""
-        probabilities = self.probabilities(x)
+        probabilities = self.probabilities(x, preprocessed=preprocessed)
         result = []
         for row, index in zip(probabilities, probabilities.argmax(1), strict=True):
             result.append(Prediction(self.label(int(index)), float(row[index]), int(index)))
         return result
 
-    def probabilities(self, x: ArrayLike) -> Floats:
+    def probabilities(self, x: Batch, *, preprocessed: bool = False) -> Floats:
         """[batch, classes]: the softmax of the output, unless the network ends with one."""
         last = {node["output"]: node["op"] for node in self._graph["nodes"]}
         name = self._graph["outputs"][0]
         if len(self._graph["outputs"]) != 1 or len(self._shapes[name]) != 1:
             raise SkinnyError("this network does not classify: its output is not one row of scores")
-        scores: Floats = self(x)
+        scores: Floats = self(x, preprocessed=preprocessed)
         if last.get(name) == "softmax":
             return scores
         shifted = np.exp(scores - scores.max(1, keepdims=True))
