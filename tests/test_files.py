@@ -25,6 +25,29 @@ def test_a_failed_write_keeps_the_old_file_and_leaves_no_litter(tmp_path):
     assert os.listdir(tmp_path) == ["a.bin"]
 
 
+@pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
+def test_writing_respects_the_umask_and_never_touches_it(tmp_path, mask, monkeypatch):
+    before = os.umask(mask)
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "umask", lambda mask: pytest.fail("the umask was changed"))
+            with atomic_write(tmp_path / "file") as file:
+                file.write(b"x")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o666 & ~mask
+
+
+def test_a_name_that_is_taken_is_not_written_over(tmp_path, monkeypatch):
+    tokens = iter(["one", "two"])
+    monkeypatch.setattr("secrets.token_hex", lambda size: next(tokens))
+    (tmp_path / ".a.one.tmp").write_bytes(b"another's")
+    with atomic_write(tmp_path / "a") as file:
+        file.write(b"ours")
+    assert (tmp_path / ".a.one.tmp").read_bytes() == b"another's"
+    assert (tmp_path / "a").read_bytes() == b"ours"
+
+
 def test_the_file_has_ordinary_permissions(tmp_path):
     with atomic_write(tmp_path / "atomic") as file:
         file.write(b"x")

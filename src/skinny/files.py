@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -17,16 +17,13 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[
     name begins with a dot and ends in `.tmp`; it is never read.
     """
     path = Path(path)
-    descriptor, temporary = tempfile.mkstemp(
-        prefix=f".{path.name}.", suffix=".tmp", dir=path.parent
-    )
+    descriptor, temporary = _create_beside(path)
     try:
         encoding = None if "b" in mode else "utf-8"
         with open(descriptor, mode, encoding=encoding) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
@@ -34,8 +31,11 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[
         raise
 
 
-def _umask() -> int:
-    """The process's umask; mkstemp ignores it and would leave our files unreadable to others."""
-    current = os.umask(0)
-    os.umask(current)
-    return current
+def _create_beside(path: Path) -> tuple[int, Path]:
+    """A new file with the permissions any new file has: the system applies the umask, which cannot
+    be read without changing it for all threads. (`tempfile.mkstemp` makes private files.)"""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    while True:
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+        with contextlib.suppress(FileExistsError):
+            return os.open(temporary, flags, 0o666), temporary

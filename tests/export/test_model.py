@@ -5,6 +5,7 @@ import pytest
 import torch
 from tests.export import networks
 from torch import nn
+from torch.nn.utils import prune as prune_module
 
 from skinny import packing
 from skinny.errors import SkinnyError
@@ -111,8 +112,29 @@ def test_negative_zeros_infinities_and_nan_payloads_round_trip(path):
         "nasty": bits.view(torch.float32),
         "pruned": torch.randn(99, 99) * (torch.rand(99, 99) < 0.1),
     }
-    pack(state, path)
+    pack(state, path, signed_zeros=True)
     same(unpack(path), state)
+
+
+@pytest.mark.parametrize("how", ["prune", "mask"])
+def test_a_network_pruned_in_torch_is_no_larger_for_its_negative_zeros(tmp_path, how):
+    model = networks.ResNet()
+    layers = [m for m in model.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
+    with torch.no_grad():
+        for layer in layers:
+            if how == "prune":
+                prune_module.l1_unstructured(layer, "weight", 0.9)
+                prune_module.remove(layer, "weight")
+            else:
+                layer.weight *= layer.weight.abs() > layer.weight.abs().quantile(0.9)
+    assert any((layer.weight == 0).logical_and(layer.weight.signbit()).any() for layer in layers)
+    pack(model, tmp_path / "pruned", example=EXAMPLE)
+    with torch.no_grad():
+        for layer in layers:
+            layer.weight += 0.0  # makes -0.0 to 0.0
+    pack(model, tmp_path / "clean", example=EXAMPLE)
+    assert (tmp_path / "pruned").read_bytes() == (tmp_path / "clean").read_bytes()
+    same(unpack(tmp_path / "pruned"), model.state_dict())
 
 
 def test_channels_last_weights_are_stored_in_plain_order(path):

@@ -63,7 +63,7 @@ def test_negative_zeros_infinities_and_nan_payloads_are_values(engine):
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
 def test_negative_zeros_count_as_zeros_if_asked(engine, rng, dtype):
     array = rng.choice([0.0, -0.0, 1.0, -1.0], 1003).astype(dtype)
-    mask, ones = bitmask.find(array, signed_zeros=True)
+    mask, ones = bitmask.find(array, ignore_sign=True)
     assert ones == np.count_nonzero(array)
     np.testing.assert_array_equal(mask, np.packbits(array != 0, bitorder="little"))
     assert bitmask.find(array)[1] == 1003 - np.count_nonzero((array == 0) & ~np.signbit(array))

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skinny.packing import MaskError, codec
-from skinny.packing.dtypes import CARRIER
+from skinny.packing.dtypes import CARRIER, from_float32, to_float32
 
 
 def stored_bytes(parts):
@@ -64,10 +64,46 @@ def test_small_tensors_stay_dense_since_a_part_more_costs_more_than_it_saves(rng
 
 
 @pytest.mark.parametrize("dtype", ["F16", "F32", "F64"])
-def test_negative_zeros_left_by_multiplying_cost_about_a_bit_each(rng, dtype):
+def test_negative_zeros_left_by_multiplying_are_stored_as_zeros(rng, dtype):
+    array = rng.standard_normal((100, 200)).astype(CARRIER[dtype])
+    kept = rng.random(array.shape) < 0.1
+    clean = np.where(kept, array, 0).astype(array.dtype)
+    entry, parts = codec.encode("w", array * kept.astype(array.dtype), dtype)
+    expected, without = codec.encode("w", clean, dtype)
+    assert entry == expected
+    assert {role: part.tobytes() for role, part in parts.items()} == {
+        role: part.tobytes() for role, part in without.items()
+    }
+
+
+@pytest.mark.parametrize("shape", [(5,), (5, 40), (3, 1000)])
+@pytest.mark.parametrize("dtype", ["F16", "BF16", "F32", "F64"])
+@pytest.mark.parametrize("values", ["exact", "fp16", "int8"])
+def test_no_zero_comes_back_negative_whatever_the_form(rng, shape, dtype, values):
+    floats = rng.choice([-0.0, 0.0, 1.0, -2.0], shape, p=[0.1, 0.1, 0.4, 0.4]).astype(np.float32)
+    array = from_float32(floats, dtype)
+    entry, parts = codec.encode("w", array, dtype, values)
+    back = to_float32(codec.densify(codec.decode(entry, parts)), dtype)
+    np.testing.assert_allclose(back, floats, rtol=0.02)
+    assert not np.signbit(back[back == 0]).any()
+
+
+@pytest.mark.parametrize("dtype", ["I8", "I64", "U8"])
+def test_an_integer_of_the_sign_bit_alone_is_no_zero(dtype):
+    array = np.zeros(4000, CARRIER[dtype])
+    array[::7] = (
+        array.view(f"u{array.itemsize}").dtype.type(1 << (8 * array.itemsize - 1)).view(array.dtype)
+    )
+    entry, parts = codec.encode("w", array, dtype)
+    assert entry.form != "dense"
+    assert codec.densify(codec.decode(entry, parts)).tobytes() == array.tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["F16", "F32", "F64"])
+def test_negative_zeros_cost_about_a_bit_each_if_their_sign_is_asked_for(rng, dtype):
     array = rng.standard_normal((100, 200)).astype(CARRIER[dtype])
     clean = np.where(kept := rng.random(array.shape) < 0.1, array, 0).astype(array.dtype)
-    entry, parts = codec.encode("w", array * kept.astype(array.dtype), dtype)
+    entry, parts = codec.encode("w", array * kept.astype(array.dtype), dtype, signed_zeros=True)
     assert entry.negative_zeros == np.count_nonzero(~kept & np.signbit(array))
     back = codec.densify(codec.decode(entry, parts))
     assert back.tobytes() == (array * kept.astype(array.dtype)).tobytes()
@@ -81,14 +117,15 @@ def test_negative_zeros_left_by_multiplying_cost_about_a_bit_each(rng, dtype):
 def test_a_few_negative_zeros_are_stored_as_values(rng):
     array = sparse(rng, (100, 100), 0.9)
     array[0, np.flatnonzero(array[0] == 0)[:3]] = -0.0
-    entry, parts = codec.encode("w", array, "F32")
+    entry, parts = codec.encode("w", array, "F32", signed_zeros=True)
     assert entry.negative_zeros == 0
     assert codec.densify(codec.decode(entry, parts)).tobytes() == array.tobytes()
 
 
 def test_an_entry_cannot_be_both_a_value_and_a_negative_zero(rng):
     array = rng.standard_normal((100, 200)).astype(np.float32)
-    entry, parts = codec.encode("w", array * (rng.random(array.shape) < 0.1), "F32")
+    pruned = array * (rng.random(array.shape) < 0.1)
+    entry, parts = codec.encode("w", pruned, "F32", signed_zeros=True)
     parts = {
         "values": np.ones(entry.negative_zeros, np.float32),
         "mask": codec.decode(entry, parts).negative,

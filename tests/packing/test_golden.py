@@ -49,7 +49,7 @@ def test_rounded_files_of_format_1_read_within_their_error(engine, expected, val
 
 def test_todays_writer_stores_the_same_parts(tmp_path):
     """Also the bytes are those of the golden file: mask bits, entropy code, order, alignment."""
-    packing.write(tmp_path / "today.skinny", samples.tensors())
+    packing.write(tmp_path / "today.skinny", samples.tensors(), signed_zeros=True)
     with (
         packing.open(tmp_path / "today.skinny") as today,
         packing.open(GOLDEN / "v1-exact.skinny") as golden,

@@ -91,7 +91,7 @@ def test_unaligned_parts_read_as_well(tmp_path):
 
 def test_unpacking_gives_every_type_and_tied_names(tmp_path):
     packed, back = tmp_path / "a.skinny", tmp_path / "b.safetensors"
-    packing.write(packed, samples.tensors())
+    packing.write(packed, samples.tensors(), signed_zeros=True)
     packing.to_safetensors(packed, back)
     found = dict(packing.read_safetensors(back))
     assert set(found) == set(samples.tensors())

@@ -60,5 +60,14 @@ def test_rounded_values_are_measured_with_their_own_width(path, rng, values):
 
 
 def test_negative_zeros_are_not_counted_as_kept(path):
-    packing.write(path, {"w": np.array([-0.0, 0.0, 1.0])})
+    packing.write(path, {"w": np.array([-0.0, 0.0, 1.0])}, signed_zeros=True)
     assert packing.size(path, compare=False).total.kept == 1
+
+
+def test_negative_zeros_that_are_stored_as_values_are_not_counted_as_kept(path, rng):
+    weight = np.where(rng.random((60, 500)) < 0.1, rng.random((60, 500)), 0).astype(np.float32)
+    weight[0, np.flatnonzero(weight[0] == 0)[:3]] = -0.0
+    packing.write(path, {"w": weight}, signed_zeros=True)
+    with packing.open(path) as file:
+        assert file.kept("w") == np.count_nonzero(weight) + 3
+    assert packing.size(path, compare=False).total.kept == np.count_nonzero(weight)

@@ -31,8 +31,19 @@ def write(path, **more):
     )
 
 
-def test_every_tensor_comes_back_bit_for_bit(path, engine):
+def test_every_tensor_comes_back_equal_and_every_zero_as_zero(path, engine):
     write(path)
+    with packing.open(path) as file:
+        for name in file.names:
+            back, expected = file.read(name), samples.plain(name)
+            assert (back.dtype, back.shape) == (expected.dtype, expected.shape), name
+            np.testing.assert_array_equal(back, expected, err_msg=name)
+            if back.dtype.kind == "f":
+                assert not np.signbit(back[back == 0]).any(), name
+
+
+def test_every_tensor_comes_back_bit_for_bit_if_signed_zeros_are_asked_for(path, engine):
+    write(path, signed_zeros=True)
     with packing.open(path) as file:
         assert file.names == list(samples.tensors())
         for name in file.names:

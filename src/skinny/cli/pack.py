@@ -26,7 +26,11 @@ class Pack:
     out: Path | None = None
     """The file to write; else model.skinny in the run folder, or the source with .skinny."""
     values: Literal["exact", "fp16", "bf16", "int8"] = "exact"
-    """exact: bit for bit. fp16, bf16, int8: rounded weights; the largest error is reported."""
+    """exact: every value as it is. fp16, bf16, int8: rounded weights; the largest error is
+    reported."""
+    signed_zeros: bool = False
+    """Bring -0.0 back as -0.0 instead of 0.0; weights pruned by multiplying with a mask are often
+    -0.0, and take more room then."""
     weights_only: bool = False
     """Leave the graph out: for networks with operations that a packed graph does not have."""
     data_dir: Path | None = None
@@ -47,12 +51,13 @@ def run(arguments: Pack) -> int:
             source,
             out,
             values=arguments.values,
+            signed_zeros=arguments.signed_zeros,
             weights_only=arguments.weights_only,
             data_dir=arguments.data_dir,
         )
     else:
         out = arguments.out or source.with_suffix(".skinny")
-        pack_weights(source, out, values=arguments.values)
+        pack_weights(source, out, values=arguments.values, signed_zeros=arguments.signed_zeros)
     report = packing.size(out, compare=False)
     size.show(out, report, as_json=arguments.json)
     return 0
@@ -66,6 +71,7 @@ def pack_run(
     out: Path,
     *,
     values: packing.Values = "exact",
+    signed_zeros: bool = False,
     weights_only: bool = False,
     data_dir: Path | None = None,
 ) -> None:
@@ -82,18 +88,23 @@ def pack_run(
         weights=trained.result["weights"],
         note=lambda text: print(f"skinny: {text}", file=sys.stderr),
         values=values,
+        signed_zeros=signed_zeros,
         weights_only=weights_only,
     )
 
 
-def pack_weights(source: Path, out: Path, *, values: packing.Values = "exact") -> None:
+def pack_weights(
+    source: Path, out: Path, *, values: packing.Values = "exact", signed_zeros: bool = False
+) -> None:
     """Pack a file of weights, without a graph."""
     if source.suffix == ".safetensors":
-        packing.write(out, packing.read_safetensors(source), values=values)
+        packing.write(
+            out, packing.read_safetensors(source), values=values, signed_zeros=signed_zeros
+        )
     elif source.suffix in (".pt", ".pth", ".bin"):
         from skinny.export import pack
 
-        pack(_load_state(source), out, values=values)
+        pack(_load_state(source), out, values=values, signed_zeros=signed_zeros)
     else:
         raise SkinnyError(
             f"cannot pack {source}: it is neither a run folder nor a .safetensors or .pt file"

@@ -12,7 +12,7 @@ from skinny.errors import SkinnyError
 
 @dataclass(frozen=True)
 class Unpack:
-    """Unpack a file to plain weights, bit for bit as they were packed, or to an ONNX model.
+    """Unpack a file to plain weights, as they were packed, or to an ONNX model.
 
     Example: skinny unpack runs/demo-1a2b3c4d/model.skinny --out model.safetensors
     """

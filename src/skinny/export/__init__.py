@@ -1,4 +1,4 @@
-"""From torch to packed files: the graph by torch.export, the weights bit for bit; and on to ONNX.
+"""From torch to packed files: the graph by torch.export, the weights exactly; and on to ONNX.
 
 Names are imported on first use: `to_onnx` does not need torch.
 """

@@ -23,6 +23,7 @@ def pack(
     labels: Iterable[str] | None = None,
     preprocessing: Mapping[str, Any] | None = None,
     values: Values = "exact",
+    signed_zeros: bool = False,
     weights_only: bool = False,
     config_hash: str | None = None,
     sparsity: Mapping[str, Any] | None = None,
@@ -31,8 +32,9 @@ def pack(
 
     example: an input of the model (its batch size does not matter), from which the graph is taken;
     weights_only leaves the graph out, and a state_dict has none. preprocessing: mean and std, and
-    optionally scale, resize and crop (docs/format.md). values: "exact" brings every tensor back bit
-    for bit; "fp16", "bf16" and "int8" round the weights. config_hash, sparsity: where it came from.
+    optionally scale, resize and crop (docs/format.md). values: "exact" brings every value back as
+    it is, and every zero as 0.0 (-0.0 too, unless signed_zeros); "fp16", "bf16" and "int8" round
+    the weights. config_hash, sparsity: where it came from.
 
     The model is packed in eval mode and left as it was.
     """
@@ -57,13 +59,14 @@ def pack(
         labels=labels,
         preprocessing=preprocessing,
         values=values,
+        signed_zeros=signed_zeros,
         config_hash=config_hash,
         sparsity=sparsity,
     )
 
 
 def unpack(path: str | os.PathLike[str]) -> dict[str, Tensor]:
-    """The state_dict of a packed file, bit for bit unless its values were rounded.
+    """The state_dict of a packed file, as it was packed.
 
     Tied tensors share memory again. `skinny.packing.to_safetensors` does without torch.
     """

@@ -1,8 +1,8 @@
 """Bitmask packing: which entries of a tensor are not zero, one bit each, and their values.
 
 Entry i of the flat tensor is bit i % 8 (least significant first) of mask byte i // 8; padding bits
-are zero. An entry is zero when all its bits are, so that -0.0 is a value and comes back as one;
-`signed_zeros` makes it a zero like the other, for whoever keeps the signs elsewhere.
+are zero. An entry is zero when all its bits are; with `ignore_sign` (for floats) also when only its
+sign bit is set, so that -0.0 is a zero.
 
 Native code where it was built, else the NumPy reference, which says the same in a line each.
 """
@@ -23,21 +23,21 @@ def mask_bytes(count: int) -> int:
     return -(-count // 8)
 
 
-def find(dense: NDArray[Any], *, signed_zeros: bool = False) -> tuple[Mask, int]:
+def find(dense: NDArray[Any], *, ignore_sign: bool = False) -> tuple[Mask, int]:
     """The mask of a contiguous array, and how many ones it has."""
     flat = dense.reshape(-1)
     native = extension()
     if native is None:
-        return find_reference(flat, signed_zeros)
+        return find_reference(flat, ignore_sign)
     mask = np.empty(mask_bytes(flat.size), np.uint8)
     raw = flat.view(np.uint8)
-    ones: int = native.bitmask_find(raw, flat.itemsize, signed_zeros, mask, threads())
+    ones: int = native.bitmask_find(raw, flat.itemsize, ignore_sign, mask, threads())
     return mask, ones
 
 
-def find_reference(flat: NDArray[Any], signed_zeros: bool = False) -> tuple[Mask, int]:
+def find_reference(flat: NDArray[Any], ignore_sign: bool = False) -> tuple[Mask, int]:
     bits = flat.view(f"u{flat.itemsize}")
-    kept = (bits << 1 if signed_zeros else bits) != 0
+    kept = (bits << 1 if ignore_sign else bits) != 0
     return np.packbits(kept, bitorder="little"), int(kept.sum())
 
 

@@ -7,8 +7,9 @@
 | `entropy` | the non-zero values, the same bits entropy-coded   |
 
 Where it makes them smaller, the values of the latter two are coded as well (see symbols.py).
-A weight pruned by `weight * mask` is often -0.0. Where there are many, they are not values: a part
-more says where they are. Lossy values forget the signs of zeros; int8 adds a part for the scales.
+A weight pruned by `weight * mask` is often -0.0, which is stored as a zero. Only with
+`signed_zeros` does it stay -0.0: many are marked in a part of their own, few are values. int8 adds a
+part for the scales.
 """
 
 import math
@@ -82,24 +83,38 @@ class Parts:
 
 
 def encode(
-    name: str, array: NDArray[Any], dtype: str, wish: Values = "exact"
+    name: str,
+    array: NDArray[Any],
+    dtype: str,
+    wish: Values = "exact",
+    *,
+    signed_zeros: bool = False,
 ) -> tuple[Entry, dict[str, NDArray[Any]]]:
-    """The entry and its parts by role. `array` is C-contiguous, of `dtype`'s carrier."""
+    """The entry and its parts by role. `array` is C-contiguous, of `dtype`'s carrier.
+
+    signed_zeros: bring -0.0 back as -0.0, where values are exact.
+    """
     shape = array.shape
     kind = values.applicable(wish, dtype, shape)
     width = CARRIER[dtype if kind == "exact" else STORED[kind]].itemsize
     lossy = kind != "exact"
-    mask, ones = bitmask.find(array, signed_zeros=lossy)
+    signed = signed_zeros and not lossy and dtype in FLOATS
+    mask, ones = bitmask.find(array, ignore_sign=dtype in FLOATS and not signed)
     best = _smallest(mask, ones, array.size, width)
     negative, marks = None, 0
-    if dtype in FLOATS and not lossy:
-        numeric, nonzero = bitmask.find(array, signed_zeros=True)
+    if signed:
+        numeric, nonzero = bitmask.find(array, ignore_sign=True)
         if nonzero < ones:
             coded = entropy.encode(mask & ~numeric, array.size, ones - nonzero)
             other = _smallest(numeric, nonzero, array.size, width)
             if other.form != "dense" and other.size + coded.size + _PART < best.size:
                 best, mask, ones, negative, marks = other, numeric, nonzero, coded, ones - nonzero
-    stored = array.reshape(-1) if best.form == "dense" else bitmask.gather(array, mask, ones)
+    if best.form != "dense":
+        stored = bitmask.gather(array, mask, ones)
+    else:
+        stored = array.reshape(-1)
+        if dtype in FLOATS and not signed:
+            stored = _positive_zeros(stored)
     parts: dict[str, NDArray[Any]] = {"values": stored}
     if best.form != "dense":
         parts |= {"mask": mask} if best.coded is None else {"coded": best.coded}
@@ -114,6 +129,15 @@ def encode(
     if best.form == "dense" or dtype not in FLOATS:
         return entry, parts
     return _code_values(entry, parts)
+
+
+def _positive_zeros(flat: NDArray[Any]) -> NDArray[Any]:
+    """The floats with +0.0 for -0.0; a copy only if there is any."""
+    bits = flat.view(f"u{flat.itemsize}")
+    negative = bits == 1 << (8 * flat.itemsize - 1)
+    return (
+        np.where(negative, 0, bits).astype(bits.dtype).view(flat.dtype) if negative.any() else flat
+    )
 
 
 def _code_values(

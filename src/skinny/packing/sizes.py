@@ -81,9 +81,11 @@ def _measure(file: PackedFile, name: str, compare: bool) -> Size:
     entry, stored = file.entry(name), file.stored_parts(name)
     parts = file.parts(name)
     kept = parts.values.size
-    if parts.mask is None:
-        signed = entry.dtype in FLOATS
-        _, kept = bitmask.find(np.ascontiguousarray(parts.values), signed_zeros=signed)
+    if (
+        parts.mask is None or entry.values == "exact"
+    ):  # a stored int8 value may be zero, and is kept
+        floating = entry.dtype in FLOATS
+        _, kept = bitmask.find(np.ascontiguousarray(parts.values), ignore_sign=floating)
     width = CARRIER[entry.stored].itemsize
     scales = 4 * entry.shape[0] if entry.values == "int8" else 0
     bound = min(math.ceil(mask_bound(entry.count, kept) / 8) + kept * width, entry.count * width)

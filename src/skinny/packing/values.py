@@ -1,8 +1,8 @@
 """How the values of a tensor are stored: exactly, or rounded to fewer bits.
 
-`exact` keeps every bit. `fp16` and `bf16` round to nearest. `int8` stores round(value / scale) with
-one float32 scale per output channel (the first dimension), scale = max |value| / 127; the mask is
-kept as it is, so a value that rounds to 0 stays a stored value.
+`exact` keeps every bit, but for the sign of a zero. `fp16` and `bf16` round to nearest. `int8`
+stores round(value / scale) with one float32 scale per output channel (the first dimension), scale =
+max |value| / 127; the mask is kept as it is, so a value that rounds to 0 stays a stored value.
 """
 
 from typing import Any, Literal, get_args

@@ -43,6 +43,7 @@ def write(
     preprocessing: Mapping[str, Any] | None = None,
     labels: Iterable[str] | None = None,
     values: Values = "exact",
+    signed_zeros: bool = False,
     config_hash: str | None = None,
     sparsity: Mapping[str, Any] | None = None,
 ) -> None:
@@ -50,8 +51,9 @@ def write(
 
     tensors: names and arrays, taken one by one. graph, preprocessing: as docs/format.md has them
     (preprocessing wants mean and std, the rest has defaults). values: how floating tensors of two
-    dimensions and more are stored. config_hash, sparsity: where the weights come from, any text and
-    any JSON table.
+    dimensions and more are stored. signed_zeros: keep the sign of -0.0, which a weight pruned by
+    multiplication often is; without it every zero comes back as 0.0. config_hash, sparsity: where
+    the weights come from, any text and any JSON table.
     """
     if values not in VALUES:
         raise SkinnyError(f"values={values!r} is not known; it may be {', '.join(VALUES)}")
@@ -66,7 +68,7 @@ def write(
         with tempfile.TemporaryFile(dir=path.parent) as waiting:
             spool = Spool(waiting)
             for name, array in tensors.items() if isinstance(tensors, Mapping) else tensors:
-                _add(spool, book, name, array, values)
+                _add(spool, book, name, array, values, signed_zeros)
             book.graph = None if graph is None else graphs.check(dict(graph), book.shape)
             manifest.check_preprocessing(book)
             packed = manifest.dump(book)
@@ -80,7 +82,9 @@ def _preprocessing(record: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return None if record is None else preprocessing.check(preprocessing.complete(dict(record)))
 
 
-def _add(spool: Spool, book: Manifest, name: str, array: Array, wish: Values) -> None:
+def _add(
+    spool: Spool, book: Manifest, name: str, array: Array, wish: Values, signed_zeros: bool
+) -> None:
     if name in book.tensors or name in book.tied:
         raise SkinnyError(f"the tensor {name!r} comes twice")
     book.names.append(name)
@@ -91,7 +95,7 @@ def _add(spool: Spool, book: Manifest, name: str, array: Array, wish: Values) ->
         return
     bits = array if isinstance(array, Bits) else Bits(array, name_of(array))
     plain = np.asarray(bits.array, CARRIER[bits.dtype], order="C")
-    entry, parts = codec.encode(name, plain, bits.dtype, wish)
+    entry, parts = codec.encode(name, plain, bits.dtype, wish, signed_zeros=signed_zeros)
     book.tensors[name] = entry
     book.checks[name] = digest(*map(content, parts.values()))
     for role, dtype in entry.parts().items():

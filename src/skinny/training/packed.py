@@ -22,6 +22,7 @@ def pack_trained(
     weights: Mapping[str, Any],
     note: Callable[[str], None],
     values: Values = "exact",
+    signed_zeros: bool = False,
     weights_only: bool = False,
 ) -> None:
     """Write `path`; what the file will not be able to do is said through `note`.
@@ -41,6 +42,7 @@ def pack_trained(
         "labels": dataset.classes,
         "preprocessing": preprocessing,
         "values": values,
+        "signed_zeros": signed_zeros,
         "config_hash": config.hash,
         "sparsity": {"method": config.method, "weights": dict(weights)},
     }

@@ -30,6 +30,7 @@ def main() -> None:
             config_hash="1a2b3c4d",
             sparsity=samples.SPARSITY,
             values=values,
+            signed_zeros=True,
         )
     with packing.open(HERE / "v1-exact.skinny") as file:
         np.savez_compressed(HERE / "v1.npz", **{name: file.read(name) for name in file.names})
