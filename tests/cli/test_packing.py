@@ -14,6 +14,7 @@ from safetensors.numpy import load_file, save_file
 
 from skinny import packing
 from skinny.cli import pack, size, unpack
+from skinny.cli.command_line import UsageError
 from skinny.errors import SkinnyError
 from skinny.export import unpack as unpack_state
 from skinny.training import RunFolder, load_run, recipe, train
@@ -44,6 +45,31 @@ def test_safetensors_go_in_and_come_out_the_same(source, weights, tmp_path, caps
     assert {name: array.tobytes() for name, array in back.items()} == {
         name: array.tobytes() for name, array in weights.items()
     }
+
+
+@pytest.mark.parametrize("how", [[], ["-o"], ["--out"], ["--output"]])
+def test_the_file_to_write_may_be_a_word_or_a_flag(source, weights, tmp_path, how):
+    packed, back = tmp_path / "other.skinny", tmp_path / "back.safetensors"
+    assert pack.main([str(source), *how, str(packed)]) == 0
+    assert unpack.main([str(packed), *how, str(back)]) == 0
+    assert set(load_file(back)) == set(weights)
+
+
+@pytest.mark.parametrize("command", [pack, unpack])
+def test_two_files_to_write_are_one_too_many(source, tmp_path, command):
+    pack.main([str(source)])
+    file = tmp_path / ("model.skinny" if command is unpack else "model.safetensors")
+    with pytest.raises(UsageError, match="two files to write, a and b"):
+        command.main([str(file), "a", "-o", "b"])
+
+
+def test_signed_zeros_are_kept_on_request(tmp_path):
+    weights = {"w": np.array([-0.0, 0.0, 1.0], np.float32)}
+    save_file(weights, tmp_path / "w.safetensors")
+    for flags, negative in (([], 0), (["--signed-zeros"], 1)):
+        pack.main([str(tmp_path / "w.safetensors"), str(tmp_path / "w.skinny"), *flags])
+        with packing.open(tmp_path / "w.skinny") as file:
+            assert np.signbit(file.read("w")).sum() == negative
 
 
 def test_a_state_dict_goes_in_and_comes_out(tmp_path, weights):

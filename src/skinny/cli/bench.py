@@ -12,6 +12,7 @@ import tyro
 from skinny import native
 from skinny.cli.command_line import parse
 from skinny.cli.peers import Run, installed, prepare
+from skinny.cli.printable import printable
 from skinny.errors import SkinnyError
 from skinny.runtime import load
 
@@ -87,9 +88,10 @@ def run(arguments: Bench) -> int:
             f"{name.ljust(width)}  best {best[name]:9.3f} ms  median {middle[name]:9.3f} ms{ratio}"
         )
     for name, reason in missing.items():
-        print(f"{name} was left out: {reason}")
+        print(f"{name} was left out: {printable(reason)}")
     if arguments.profile:
-        print(net.profile(arguments.batch))
+        for line in str(net.profile(arguments.batch)).splitlines():
+            print(printable(line))
     return 0
 
 

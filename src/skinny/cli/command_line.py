@@ -3,19 +3,30 @@
 import inspect
 from collections.abc import Sequence
 from functools import partial
-from typing import TypeVar
+from pathlib import Path
+from typing import Annotated, TypeVar
 
 import tyro
 
 from skinny.errors import SkinnyError
 
 _Arguments = TypeVar("_Arguments")
+# the file that a command writes: as `--out FILE`, or as the last word of all (`output_file`)
+Out = Annotated[Path | None, tyro.conf.arg(aliases=("-o", "--output"), metavar="OUT")]
+OutWord = Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(name="OUT", metavar="[OUT]")]
 # `--json` alone: a `--no-json` beside it would say nothing
 _CONFIG = (tyro.conf.FlagCreatePairsOff,)
 
 
 class UsageError(SkinnyError):
     """A command line that cannot be understood."""
+
+
+def output_file(word: Path | None, flag: Path | None, default: Path) -> Path:
+    """Where to write, of the two ways to say it."""
+    if word is not None and flag is not None:
+        raise UsageError(f"there are two files to write, {word} and {flag}; name one of them")
+    return word or flag or default
 
 
 def take_name(argv: list[str], kind: str, names: Sequence[str]) -> str | None:

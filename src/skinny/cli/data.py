@@ -11,6 +11,7 @@ from rich.table import Column, Table
 
 from skinny.cli import downloads
 from skinny.cli.command_line import parse
+from skinny.cli.printable import printable
 
 
 @dataclass(frozen=True)
@@ -71,9 +72,9 @@ def _list(arguments: Data) -> int:
             state = "complete"
         else:
             state = f"incomplete: {', '.join(listing.missing)} missing"
-        table.add_row(listing.name, state, listing.form, listing.folder or "")
+        table.add_row(listing.name, state, listing.form, printable(listing.folder or ""))
     _print(table)
-    print("searched:", ", ".join(map(str, search_path(arguments.data_dir))))
+    print("searched:", ", ".join(map(printable, search_path(arguments.data_dir))))
     return 0
 
 
@@ -91,7 +92,7 @@ def _verify(arguments: Data) -> int:
                 "different": f"MD5 {check.md5} is not the published {check.published}",
                 "unknown": "none is published",
             }[check.verdict]
-            table.add_row(check.name, check.path, verdict)
+            table.add_row(check.name, printable(check.path), verdict)
         _print(table)
     return int(any(check.verdict == "different" for check in checks))
 
@@ -114,7 +115,7 @@ def _fetch(arguments: Data) -> int:
         _print_json(fetched)
     else:
         for paths in fetched.values():
-            print(*paths, sep="\n")
+            print(*map(printable, paths), sep="\n")
     return 0
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+from skinny.cli.printable import printable
+
 
 @contextlib.contextmanager
 def shown(*, quiet: bool = False, bars: bool = True) -> Iterator[None]:
@@ -21,7 +23,11 @@ def shown(*, quiet: bool = False, bars: bool = True) -> Iterator[None]:
         if not done and not quiet:
             if bar is not None:
                 bar.end()  # that of an address that failed
-            print(f"downloading {url} to {path.parent}", file=sys.stderr, flush=True)
+            print(
+                f"downloading {printable(url)} to {printable(path.parent)}",
+                file=sys.stderr,
+                flush=True,
+            )
         if bar is not None:
             bar.show(path.name, done, total)
 

@@ -16,6 +16,7 @@ from rich.progress import (
 )
 
 from skinny.cli import downloads
+from skinny.cli.printable import printable
 from skinny.experiments.job import Event, Outcome, Searching, Tell
 
 
@@ -44,7 +45,8 @@ def conclude(outcomes: Sequence[Outcome]) -> int:
     failed = [outcome for outcome in outcomes if outcome.status == "failed"]
     for outcome in failed:
         reason = " ".join((outcome.error or "").split())
-        print(f"skinny: {outcome.job.path.name} failed: {reason}", file=sys.stderr)
+        name = outcome.job.path.name
+        print(f"skinny: {printable(f'{name} failed: {reason}')}", file=sys.stderr)
     if failed:
         print(
             f"skinny: {len(failed)} of {len(outcomes)} runs failed; the same command tries them "
@@ -101,7 +103,9 @@ class _Live:
             self._progress.console.print(_searching(event), highlight=False)
             return
         if name not in self._tasks:
-            self._tasks[name] = self._progress.add_task(escape(name), total=event.job.config.epochs)
+            self._tasks[name] = self._progress.add_task(
+                escape(printable(name)), total=event.job.config.epochs
+            )
         self._progress.update(self._tasks[name], completed=event.done)
 
 
@@ -118,4 +122,4 @@ def _line(outcome: Outcome) -> str:
         told += f", accuracy {outcome.accuracy:.2%}"
     if outcome.error is not None:
         told += f": {' '.join(outcome.error.split())}"
-    return told
+    return printable(told)

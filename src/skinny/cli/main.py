@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Sequence
 
 from skinny import __version__
+from skinny.cli.printable import printable
 from skinny.errors import SkinnyError
 
 # command -> one line about it; each lives in the module of the same name
@@ -109,7 +110,7 @@ def _fail(message: str, code: int) -> int:
 
 def _tell(message: str) -> None:
     # a live display stands in for sys.stderr while it is shown, and puts the line above itself
-    print(f"skinny: {' '.join(message.split())}", file=sys.stderr)
+    print(f"skinny: {printable(' '.join(message.split()))}", file=sys.stderr)
 
 
 if __name__ == "__main__":

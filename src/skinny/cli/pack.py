@@ -9,7 +9,8 @@ import tyro
 
 from skinny import packing
 from skinny.cli import size
-from skinny.cli.command_line import parse
+from skinny.cli.command_line import Out, OutWord, output_file, parse
+from skinny.cli.printable import printable
 from skinny.errors import SkinnyError
 
 
@@ -23,8 +24,10 @@ class Pack:
     source: tyro.conf.Positional[Path]
     """A run folder; or weights alone: a .safetensors file (dense, or `sparse-bitmask` as
     compressed-tensors wrote it) or a .pt file that holds a state_dict."""
-    out: Path | None = None
+    target: OutWord = None
     """The file to write; else model.skinny in the run folder, or the source with .skinny."""
+    out: Out = None
+    """The same, as a flag."""
     values: Literal["exact", "fp16", "bf16", "int8"] = "exact"
     """exact: every value as it is. fp16, bf16, int8: rounded weights; the largest error is
     reported."""
@@ -46,7 +49,7 @@ def main(argv: list[str]) -> int:
 def run(arguments: Pack) -> int:
     source = arguments.source
     if source.is_dir():
-        out = arguments.out or source / "model.skinny"
+        out = output_file(arguments.target, arguments.out, source / "model.skinny")
         pack_run(
             source,
             out,
@@ -56,7 +59,7 @@ def run(arguments: Pack) -> int:
             data_dir=arguments.data_dir,
         )
     else:
-        out = arguments.out or source.with_suffix(".skinny")
+        out = output_file(arguments.target, arguments.out, source.with_suffix(".skinny"))
         pack_weights(source, out, values=arguments.values, signed_zeros=arguments.signed_zeros)
     report = packing.size(out, compare=False)
     size.show(out, report, as_json=arguments.json)
@@ -86,7 +89,7 @@ def pack_run(
         config=trained.config,
         dataset=trained.dataset,
         weights=trained.result["weights"],
-        note=lambda text: print(f"skinny: {text}", file=sys.stderr),
+        note=lambda text: print(f"skinny: {printable(text)}", file=sys.stderr),
         values=values,
         signed_zeros=signed_zeros,
         weights_only=weights_only,

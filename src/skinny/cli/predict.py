@@ -9,6 +9,7 @@ import numpy as np
 import tyro
 
 from skinny.cli.command_line import parse
+from skinny.cli.printable import printable
 from skinny.errors import SkinnyError
 from skinny.runtime import Network, load
 
@@ -55,9 +56,11 @@ def run(arguments: Predict) -> int:
         ]
         print(json.dumps(records))
         return 0
-    width = max(len(str(path)) for path in arguments.images)
-    for path, best in zip(arguments.images, found, strict=True):
-        print(f"{str(path).ljust(width)}  " + "  ".join(f"{label} {p:.1%}" for label, p in best))
+    names = [printable(path) for path in arguments.images]
+    width = max(map(len, names))
+    for name, best in zip(names, found, strict=True):
+        classes = "  ".join(f"{printable(label)} {p:.1%}" for label, p in best)
+        print(f"{name.ljust(width)}  {classes}")
     return 0
 
 

@@ -11,6 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from skinny.cli.printable import printable
 from skinny.iht.timeline import Timeline
 from skinny.training import Observer, Progress, RunInfo, Silent
 
@@ -56,7 +57,7 @@ class PlainLines(Silent):
 
     def begin(self, info: RunInfo) -> None:
         self._clock.begin(info)
-        print(f"{info.config.run_name}: {info.config.model} on {info.config.data}")
+        print(printable(f"{info.config.run_name}: {info.config.model} on {info.config.data}"))
         print(info.timeline, flush=True)
 
     def step(self, progress: Progress) -> None:
@@ -77,7 +78,7 @@ class PlainLines(Silent):
         )
 
     def note(self, text: str) -> None:
-        self._print(text)
+        self._print(printable(text))
 
     def _print(self, line: str) -> None:
         self._printed = time.monotonic()
@@ -91,7 +92,7 @@ class JsonLines(Silent):
         print(json.dumps(record), flush=True)
 
     def note(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+        print(printable(text), file=sys.stderr, flush=True)
 
 
 class LiveProgress(Silent):
@@ -121,7 +122,7 @@ class LiveProgress(Silent):
         self._record = record
 
     def note(self, text: str) -> None:
-        self._console.print(text, highlight=False)
+        self._console.print(printable(text), highlight=False, markup=False)
 
     def end(self) -> None:
         if self._live is not None:
@@ -149,7 +150,7 @@ class LiveProgress(Silent):
         if now and now.loss is not None:
             line.append(f"  loss {now.loss:.4f}")
         parts: list[Any] = [
-            Text(f"{config.run_name}: {config.model} on {config.data}", style="bold"),
+            Text(printable(f"{config.run_name}: {config.model} on {config.data}"), style="bold"),
             _timeline_bar(info, done, width),
             bar,
             line,

@@ -9,6 +9,7 @@ import tyro
 
 from skinny import packing
 from skinny.cli.command_line import parse
+from skinny.cli.printable import printable
 from skinny.packing import Size, SizeReport
 
 
@@ -53,11 +54,11 @@ def show(path: Path, report: SizeReport, *, as_json: bool) -> None:
     rows = [["tensor", "form", *columns]]
     for tensor in report.tensors:
         form = tensor.form if tensor.values == "exact" else f"{tensor.form} {tensor.values}"
-        rows.append([tensor.name, form, *(_cell(tensor, column) for column in columns)])
+        rows.append([printable(tensor.name), form, *(_cell(tensor, column) for column in columns)])
     rows.append(["total", "", *(_cell(report.total, column) for column in columns)])
     lines = _aligned(rows)
     rule = "-" * len(lines[0])
-    print(path, lines[0], rule, *lines[1:-1], rule, lines[-1], sep="\n")
+    print(printable(path), lines[0], rule, *lines[1:-1], rule, lines[-1], sep="\n")
     print(
         f"\nthe file: {report.total.packed:,} bytes, of them {report.overhead:,} header, graph and "
         f"labels; dense {report.total.dense:,} bytes, {report.total.ratio:.2f} times as much"

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
+from skinny.cli.printable import printable
 from skinny.training import RunFolder
 
 
@@ -30,19 +32,23 @@ def show(folders: Sequence[RunFolder], console: Console) -> None:
             size_on_disk(result),
         )
     console.print(table)
-    layers = Table("layer", title=f"Weights of {folders[-1].path.name}", title_justify="left")
+    layers = Table(
+        "layer",
+        title=f"Weights of {escape(printable(folders[-1].path.name))}",
+        title_justify="left",
+    )
     for column in ("weights", "kept", "share"):
         layers.add_column(column, justify="right")
     for name, weight in results[-1]["weights"].items():
         layers.add_row(
-            name.removesuffix(".weight"),
+            escape(printable(name.removesuffix(".weight"))),
             f"{weight['size']:,}",
             f"{weight['kept']:,}",
             f"{weight['kept'] / weight['size']:.1%}",
         )
     console.print(layers)
     for folder in folders:
-        where = f"{folder.path}: everything about it, figures in figures/"
+        where = f"{printable(folder.path)}: everything about it, figures in figures/"
         console.print(where, soft_wrap=True, markup=False)
 
 

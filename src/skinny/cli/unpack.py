@@ -6,7 +6,8 @@ from pathlib import Path
 import tyro
 
 from skinny import packing
-from skinny.cli.command_line import parse
+from skinny.cli.command_line import Out, OutWord, output_file, parse
+from skinny.cli.printable import printable
 from skinny.errors import SkinnyError
 
 
@@ -14,13 +15,15 @@ from skinny.errors import SkinnyError
 class Unpack:
     """Unpack a file to plain weights, as they were packed, or to an ONNX model.
 
-    Example: skinny unpack runs/demo-1a2b3c4d/model.skinny --out model.safetensors
+    Example: skinny unpack runs/demo-1a2b3c4d/model.skinny model.safetensors
     """
 
     file: tyro.conf.Positional[Path]
     """The packed file."""
-    out: Path | None = None
+    target: OutWord = None
     """The file to write: .safetensors (the default), .pt (a state_dict) or .onnx."""
+    out: Out = None
+    """The same, as a flag."""
 
 
 def main(argv: list[str]) -> int:
@@ -28,21 +31,22 @@ def main(argv: list[str]) -> int:
 
 
 def run(arguments: Unpack) -> int:
-    out = arguments.out or arguments.file.with_suffix(".safetensors")
+    file = arguments.file
+    out = output_file(arguments.target, arguments.out, file.with_suffix(".safetensors"))
     match out.suffix:
         case ".safetensors":
-            packing.to_safetensors(arguments.file, out)
+            packing.to_safetensors(file, out)
         case ".pt" | ".pth":
-            _to_pt(arguments.file, out)
+            _to_pt(file, out)
         case ".onnx":
             from skinny.export.onnx import to_onnx
 
-            to_onnx(arguments.file, out)
+            to_onnx(file, out)
         case _:
             raise SkinnyError(
                 f"cannot write {out}: the name must end in .safetensors, .pt or .onnx"
             )
-    print(f"{out}: {out.stat().st_size:,} bytes")
+    print(f"{printable(out)}: {out.stat().st_size:,} bytes")
     return 0
 
 

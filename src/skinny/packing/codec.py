@@ -8,8 +8,8 @@
 
 Where it makes them smaller, the values of the latter two are coded as well (see symbols.py).
 A weight pruned by `weight * mask` is often -0.0, which is stored as a zero. Only with
-`signed_zeros` does it stay -0.0: many are marked in a part of their own, few are values. int8 adds a
-part for the scales.
+`signed_zeros` does it stay -0.0: many are marked in a part of their own, few are values. int8
+adds a part for the scales.
 """
 
 import math
