@@ -23,10 +23,10 @@ import torch
 
 from benchmarks.common import THREADS, describe_machine
 from skinny import models, native
-from skinny.cli.peers import PEERS, installed, prepare, to_fixed_onnx
 from skinny.export import pack
 from skinny.iht import layers
 from skinny.iht.threshold import random_threshold
+from skinny.peers import PEERS, installed, prepare, to_fixed_onnx
 from skinny.runtime import load
 
 DEEPSPARSE = Path(".venv-deepsparse/bin/python")

@@ -5,13 +5,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 from tests.export import networks
-from tests.export.execute import execute
 from torch import nn
 
 from skinny import models
 from skinny.errors import SkinnyError
 from skinny.export import UnsupportedOperationError, take_graph
 from skinny.packing import graph as graphs
+from skinny.peers.torch_graph import run as run_torch
 
 NETWORKS = {
     "nin": (lambda: models.build("nin-cifar", classes=10, channels=3, image_size=(32, 32)), 32),
@@ -60,7 +60,7 @@ def test_the_graph_computes_what_the_model_does(name):
         x = torch.randn(batch, 3, side, side)
         expected = outputs(model, x)
         with torch.no_grad():
-            computed = execute(graph, model.state_dict(), x)
+            computed = run_torch(graph, model.state_dict(), x)
         for ours, theirs in zip(computed, expected, strict=True):
             torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
@@ -190,6 +190,6 @@ def test_several_inputs_and_outputs_keep_their_order():
 
     graph = take_graph(Two(), (torch.zeros(1, 3), torch.zeros(1, 3)))
     left, right = torch.randn(2, 3), torch.randn(2, 3)
-    both, rectified = execute(graph, {}, left, right)
+    both, rectified = run_torch(graph, {}, left, right)
     torch.testing.assert_close(both, left + right)
     torch.testing.assert_close(rectified, right.relu())

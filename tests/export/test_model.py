@@ -11,6 +11,7 @@ from skinny import packing
 from skinny.errors import SkinnyError
 from skinny.export import pack, unpack
 from skinny.export.tensors import to_array, to_tensor
+from skinny.runtime.fold import fold_batch_norms
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ def test_batch_norms_stay_in_the_file_for_the_loader_to_fold(path):
     with packing.open(path) as file:
         kinds = [node["op"] for node in file.graph["nodes"]]
         assert kinds.count("batch_norm") == 8
-        folded, _ = packing.fold_batch_norms(file.graph, file.read)
+        folded, _ = fold_batch_norms(file.graph, file.read)
     assert "batch_norm" not in [node["op"] for node in folded["nodes"]]
 
 

@@ -125,7 +125,7 @@ def returns(): return "a model"
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("users_missing:net", "no module 'users_missing' .* current directory"),
+        ("users_missing:net", "no module 'users_missing' .* current directory .* PYTHONPATH="),
         ("users_model.sub:net", "no module 'users_model.sub'"),
         (
             "users_model:nett",

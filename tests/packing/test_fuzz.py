@@ -15,6 +15,7 @@ from tests.packing.reseal import put_together, take_apart
 
 from skinny import packing
 from skinny.packing import FormatError
+from skinny.runtime.fold import fold_batch_norms
 
 EXAMPLES = int(os.environ.get("SKINNY_FUZZ", "1000"))
 GOLDEN = {
@@ -48,7 +49,7 @@ def read_all(path):
             for name in file.names:
                 file.read(name)
             if file.graph is not None:
-                packing.fold_batch_norms(file.graph, file.read)
+                fold_batch_norms(file.graph, file.read)
     finally:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()

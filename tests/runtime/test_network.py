@@ -10,8 +10,8 @@ from runtime_builder import Builder
 from runtime_cases import CASES
 
 from skinny import native, packing
-from skinny.cli.torch_graph import run as run_torch
 from skinny.errors import SkinnyError
+from skinny.peers.torch_graph import run as run_torch
 from skinny.runtime import load
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from runtime_cases import CASES
 
-from skinny.cli.torch_graph import run as run_torch
+from skinny.peers.torch_graph import run as run_torch
 from skinny.runtime import reference
 
 

@@ -11,9 +11,9 @@ import tyro
 
 from skinny import native
 from skinny.cli.command_line import parse
-from skinny.cli.peers import Run, installed, prepare
 from skinny.cli.printable import printable
 from skinny.errors import SkinnyError
+from skinny.peers import Call, installed, prepare
 from skinny.runtime import load
 
 
@@ -52,7 +52,7 @@ def run(arguments: Bench) -> int:
     net = load(arguments.model, threads=arguments.threads)
     shape = (arguments.batch, *net.input_shape)
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
-    contenders: dict[str, Run] = {"skinny": lambda: net(x, preprocessed=True)}
+    contenders: dict[str, Call] = {"skinny": lambda: net(x, preprocessed=True)}
     missing: dict[str, str] = {}
     for name in installed():
         try:
@@ -95,7 +95,7 @@ def run(arguments: Bench) -> int:
     return 0
 
 
-def _take_turns(contenders: dict[str, Run], rounds: int) -> dict[str, list[float]]:
+def _take_turns(contenders: dict[str, Call], rounds: int) -> dict[str, list[float]]:
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for number in range(rounds):
         names = list(contenders)

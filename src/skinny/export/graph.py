@@ -16,7 +16,7 @@ from skinny.packing.graph import OPERATIONS
 
 
 class UnsupportedOperationError(SkinnyError):
-    """The model has an operation that a packed graph does not have."""
+    """The model computes something that a packed graph cannot express."""
 
 
 def take_graph(model: nn.Module, example: Tensor | Sequence[Tensor]) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def _export(model: nn.Module, inputs: tuple[Tensor, ...]) -> Any:
         raise
     except Exception as problem:
         first = next((line for line in str(problem).splitlines() if line.strip()), "")
-        raise SkinnyError(
+        raise UnsupportedOperationError(
             f"torch.export cannot take the graph of {type(model).__name__}: {first.strip()} "
             "(weights_only=True packs it without a graph)"
         ) from problem

@@ -82,8 +82,9 @@ def _users_function(name: str) -> Callable[..., Any]:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing and f"{module_name}.".startswith(f"{missing}."):
             raise SkinnyError(
-                f"there is no module {missing!r} for the model {name}; it must be in the current "
-                f"directory ({os.getcwd()}) or installed"
+                f"there is no module {missing!r} for the model {name} in the current directory "
+                f"({os.getcwd()}) or on Python's path; run the command where {missing} is, or name "
+                f"that directory: PYTHONPATH=DIRECTORY skinny ..."
             ) from error
         raise SkinnyError(
             f"importing {module_name} for the model {name} failed: {type(error).__name__}: {error}"

@@ -19,7 +19,6 @@ from skinny.packing.errors import (
     StreamError,
     VersionError,
 )
-from skinny.packing.fold import batch_norm_scale, fold_batch_norms
 from skinny.packing.interchange import read_safetensors, to_safetensors
 from skinny.packing.reader import PackedFile
 from skinny.packing.sizes import Size, SizeReport, size
@@ -51,8 +50,6 @@ __all__ = [
     "Tied",
     "Values",
     "VersionError",
-    "batch_norm_scale",
-    "fold_batch_norms",
     "open",
     "read_safetensors",
     "size",

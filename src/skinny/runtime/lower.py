@@ -4,7 +4,8 @@ import math
 from collections.abc import Callable
 
 from skinny._native import Mode
-from skinny.packing import GraphError, batch_norm_scale
+from skinny.packing import GraphError
+from skinny.runtime.fold import batch_norm_scale
 from skinny.runtime.fuse import Layer, chain
 from skinny.runtime.layout import Shape, View, compact
 from skinny.runtime.lower_conv import joinable, lower_conv, pool_windows, poolable, wanted_view

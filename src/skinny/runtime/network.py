@@ -12,6 +12,7 @@ from skinny import native, packing
 from skinny.errors import SkinnyError
 from skinny.packing import GraphError, PackedFile
 from skinny.runtime import reference
+from skinny.runtime.fold import fold_batch_norms
 from skinny.runtime.images import Batch, Images
 from skinny.runtime.profile import Profile, profile
 from skinny.runtime.shapes import infer
@@ -91,7 +92,7 @@ class Network:
         from skinny.runtime.low_memory import LayerByLayer
         from skinny.runtime.plan import Plan
 
-        graph, folded = packing.fold_batch_norms(self._graph, self._weights.dense)
+        graph, folded = fold_batch_norms(self._graph, self._weights.dense)
         weights = Weights(self._file, kernels, folded)
         make = LayerByLayer if low_memory else Plan
         return make(graph, self._shapes, weights)

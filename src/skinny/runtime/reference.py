@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from skinny.packing import batch_norm_scale
+from skinny.runtime.fold import batch_norm_scale
 from skinny.runtime.windows import Axis, axes
 
 Array = NDArray[np.float32]

@@ -34,7 +34,7 @@ class Weights:
         folded: Mapping[str, Floats] | None = None,
     ) -> None:
         """kernels: by the name of a tensor, the kernel to use whatever its density. folded: tensors
-        that are not in the file but made of it (`packing.fold_batch_norms`)."""
+        that are not in the file but made of it (`fold_batch_norms`)."""
         self._file = file
         self._kernels = kernels or {}
         self._folded = folded or {}

@@ -68,7 +68,8 @@ class Config:
 
     model: str = "nin-digits"
     """nin-digits, nin-mnist, nin-cifar, alexnet, lenet-300-100, lenet-5, or your own as
-    package.module:function."""
+    package.module:function. That is called with those of `classes`, `channels` and `image_size`
+    (height, width) that are among its parameters, and returns a torch.nn.Module."""
     width: float | None = None
     """Multiplies the widths of NIN."""
     batch_norm: bool | None = None

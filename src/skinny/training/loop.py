@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from skinny.errors import SkinnyError
 from skinny.iht.controller import IHT
 from skinny.iht.events import Event
-from skinny.training import checkpoint, outcome
+from skinny.training import checkpoint, outcome, packed
 from skinny.training.config import Config
 from skinny.training.evaluation import Evaluation, evaluate
 from skinny.training.folder import RunFolder
@@ -70,6 +70,8 @@ def train(
             data_dir=data_dir,
             on_event=lambda iht, event: _keep_event(iht, event, position, folder),
         )
+        if ":" in config.model:  # the user's own; all of ours can be packed
+            packed.note_unpackable(session.model, session.dataset, watcher.note)
         _resume(session, position, folder, watcher)
         watcher.begin(
             RunInfo(

@@ -8,9 +8,24 @@ import torch
 from torch import nn
 
 from skinny import data
-from skinny.export import UnsupportedOperationError, pack
+from skinny.export import UnsupportedOperationError, pack, take_graph
 from skinny.packing import Values
 from skinny.training.config import Config
+
+
+def note_unpackable(model: nn.Module, dataset: data.Dataset, note: Callable[[str], None]) -> None:
+    """Say, before anything is trained, if the packed file of this model could not be run."""
+    try:
+        take_graph(model, _example(model, dataset))
+    except UnsupportedOperationError as error:
+        note(
+            f"the network will be packed without a graph, and cannot be run from its file: {error}"
+        )
+
+
+def _example(model: nn.Module, dataset: data.Dataset) -> torch.Tensor:
+    device = next(model.parameters()).device
+    return torch.zeros(1, dataset.channels, *dataset.image_size, device=device)
 
 
 def pack_trained(
@@ -46,12 +61,9 @@ def pack_trained(
         "config_hash": config.hash,
         "sparsity": {"method": config.method, "weights": dict(weights)},
     }
-    example = torch.zeros(
-        1, dataset.channels, *dataset.image_size, device=next(model.parameters()).device
-    )
     if not weights_only:
         try:
-            pack(model, path, example=example, **described)
+            pack(model, path, example=_example(model, dataset), **described)
             return
         except UnsupportedOperationError as error:
             note(f"packed without a graph, so it cannot be run from the file: {error}")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from skinny import packing
 from skinny.export import to_onnx
 
-Run = Callable[[], Any]
+Call = Callable[[], Any]
 PEERS = ("torch", "onnxruntime", "openvino")
 
 
@@ -21,7 +21,7 @@ def installed() -> list[str]:
     return [name for name in PEERS if importlib.util.find_spec(name) is not None]
 
 
-def prepare(name: str, model: Path, x: NDArray[np.float32], threads: int) -> Run:
+def prepare(name: str, model: Path, x: NDArray[np.float32], threads: int) -> Call:
     """A call that runs peer `name` once on the batch x, and returns its output."""
     if name == "torch":
         return _torch(model, x, threads)
@@ -43,10 +43,10 @@ def to_fixed_onnx(model: Path, path: Path, batch: int) -> None:
     onnx.save(exported, path)
 
 
-def _torch(model: Path, x: NDArray[np.float32], threads: int) -> Run:
+def _torch(model: Path, x: NDArray[np.float32], threads: int) -> Call:
     import torch
 
-    from skinny.cli.torch_graph import run
+    from skinny.peers.torch_graph import run
 
     torch.set_num_threads(threads)
     with packing.open(model) as file:
@@ -62,7 +62,7 @@ def _torch(model: Path, x: NDArray[np.float32], threads: int) -> Run:
     return lambda: run(graph, weights, batch)[0].numpy()
 
 
-def _onnxruntime(path: Path, x: NDArray[np.float32], threads: int) -> Run:
+def _onnxruntime(path: Path, x: NDArray[np.float32], threads: int) -> Call:
     onnxruntime = importlib.import_module("onnxruntime")
 
     options = onnxruntime.SessionOptions()
@@ -74,7 +74,7 @@ def _onnxruntime(path: Path, x: NDArray[np.float32], threads: int) -> Run:
     return lambda: session.run(None, {name: x})[0]
 
 
-def _openvino(path: Path, x: NDArray[np.float32], threads: int) -> Run:
+def _openvino(path: Path, x: NDArray[np.float32], threads: int) -> Call:
     openvino = importlib.import_module("openvino")
 
     core = openvino.Core()

@@ -1,9 +1,14 @@
 import numpy as np
 import pytest
 
-from skinny.packing import fold_batch_norms
+from skinny.runtime.fold import fold_batch_norms
 
 CHANNELS = 4
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
 
 
 def tensors(rng):

@@ -10,13 +10,13 @@ from torch.nn import functional as F
 Node = Mapping[str, Any]
 
 
-def run(graph: Mapping[str, Any], weights: Mapping[str, Tensor], x: Tensor) -> list[Tensor]:
-    """The outputs of the graph for a batch of float images."""
-    values = {graph["inputs"][0]["name"]: x}
+def run(graph: Mapping[str, Any], weights: Mapping[str, Tensor], *inputs: Tensor) -> list[Tensor]:
+    """The outputs of the graph for a batch: one tensor for each of its inputs."""
+    values = dict(zip((value["name"] for value in graph["inputs"]), inputs, strict=True))
     with torch.inference_mode():
         for node in graph["nodes"]:
-            inputs = [values[name] for name in node["inputs"]]
-            values[node["output"]] = _run_node(node, weights, inputs)
+            operands = [values[name] for name in node["inputs"]]
+            values[node["output"]] = _run_node(node, weights, operands)
     return [values[name] for name in graph["outputs"]]
 
 
