@@ -10,9 +10,9 @@ from skinny.data.batches import Batches, MemoryBatches
 from skinny.data.errors import CorruptImageWarning, DataError
 from skinny.data.folder_batches import FolderBatches
 from skinny.data.loading import NAMES, load
-from skinny.data.parts import fit_preprocessing, test_batches, training_batches
 from skinny.data.preprocessing import Normalization, Preprocessing
 from skinny.data.sets import Dataset, FolderSet, ImageSet
+from skinny.data.splits import fit_preprocessing, test_batches, training_batches
 from skinny.data.whitening import Whitening
 
 __all__ = [

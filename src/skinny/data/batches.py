@@ -1,7 +1,7 @@
 """Batches of an epoch as a pure function of (seed, epoch): there is no state to save.
 
-A run that was killed in the middle of an epoch asks for the rest of it by number and gets the same
-batches, to the bit, as if it had gone on.
+A run that was killed in the middle of an epoch asks for its batches from an index on, and gets the
+same, to the bit, as if it had gone on.
 """
 
 from collections.abc import Iterator
@@ -32,11 +32,11 @@ class Batches(Protocol):
         ...
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
-        """Batches number `start` and later of this epoch: float32 [n, c, h, w] and int64 [n]."""
+        """The batches of this epoch from index `start` on: float32 [n, c, h, w] and int64 [n]."""
         ...
 
 
-class Plan:
+class BatchSampler:
     """Which images, in which order, make the batches of each epoch."""
 
     def __init__(
@@ -49,19 +49,23 @@ class Plan:
         if seed < 0:
             raise DataError(f"the seed is {seed}; it must not be negative")
         self.count, self.batch_size, self.seed, self.shuffle = count, batch_size, seed, shuffle
-        self.steps = count // batch_size if drop_last else -(-count // batch_size)
-        self.images = min(count, self.steps * batch_size)
+        self._length = count // batch_size if drop_last else -(-count // batch_size)
+        self.images = min(count, self._length * batch_size)
+
+    def __len__(self) -> int:
+        """Batches per epoch."""
+        return self._length
 
     def batches(self, epoch: int, start: int) -> Iterator[tuple[int, Tensor]]:
-        """(number, indices int64) of each batch from `start` on."""
-        if not 0 <= start <= self.steps:
-            raise DataError(f"an epoch has {self.steps} batches, so it cannot begin at {start}")
+        """(index of the batch, indices of its images int64) from `start` on."""
+        if not 0 <= start <= self._length:
+            raise DataError(f"an epoch has {self._length} batches, so it cannot begin at {start}")
         if self.shuffle:
             order = torch.randperm(self.count, generator=generator(self.seed, epoch, _ORDER))
         else:
             order = torch.arange(self.count)
-        for number in range(start, self.steps):
-            yield number, order[number * self.batch_size : (number + 1) * self.batch_size]
+        for index in range(start, self._length):
+            yield index, order[index * self.batch_size : (index + 1) * self.batch_size]
 
 
 class MemoryBatches:
@@ -69,7 +73,7 @@ class MemoryBatches:
 
     def __init__(
         self,
-        part: ImageSet,
+        split: ImageSet,
         *,
         batch_size: int,
         preprocessing: Preprocessing,
@@ -81,26 +85,26 @@ class MemoryBatches:
         channels_last: bool = False,
     ) -> None:
         check_augment(augment)
-        self._plan = Plan(
-            len(part), batch_size=batch_size, seed=seed, shuffle=shuffle, drop_last=drop_last
+        self._sampler = BatchSampler(
+            len(split), batch_size=batch_size, seed=seed, shuffle=shuffle, drop_last=drop_last
         )
         self._device = torch.device(device)
-        self._images = part.images.to(self._device)
-        self._labels = part.labels.to(self._device)
+        self._images = split.images.to(self._device)
+        self._labels = split.labels.to(self._device)
         self._preprocessing = preprocessing.to(self._device)
         self._augment: Augment = augment
         self._format = torch.channels_last if channels_last else torch.contiguous_format
-        self.images = self._plan.images
+        self.images = self._sampler.images
 
     def __len__(self) -> int:
-        return self._plan.steps
+        return len(self._sampler)
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
-        for number, indices in self._plan.batches(epoch, start):
+        for index, indices in self._sampler.batches(epoch, start):
             at = indices.to(self._device, non_blocking=True)
             images = self._preprocessing(self._images[at])
             if self._augment != "none":
-                stream = generator(self._plan.seed, epoch, _AUGMENT, number)
+                stream = generator(self._sampler.seed, epoch, _AUGMENT, index)
                 images = augment_batch(images, self._augment, stream)
             yield images.contiguous(memory_format=self._format), self._labels[at]
 

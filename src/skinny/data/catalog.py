@@ -1,6 +1,6 @@
 """The data sets with official files: what these are called, where they come from, their checksums.
 
-Every MD5 here is published by the authors of the data or used by several independent readers of it;
+Every MD5 here is published by the authors of the data or used by several independent readers;
 those of MNIST and of CIFAR-10's binary files were also computed from the files themselves.
 """
 

@@ -16,36 +16,36 @@ from skinny.data.reading import read_bytes, read_members
 from skinny.data.unpickle import unpickle_batch
 
 Version = Literal["binary", "python"]
-Part = tuple[NDArray[np.uint8], NDArray[np.int64]]
+Split = tuple[NDArray[np.uint8], NDArray[np.int64]]
 
 _SIDE = 32
 _PIXELS = 3 * _SIDE * _SIDE
 
 
-def read_files(paths: tuple[Path, ...], version: Version, classes: int) -> Part:
+def read_files(paths: tuple[Path, ...], version: Version, classes: int) -> Split:
     """Images [n, 3, 32, 32] and labels [n] of extracted batch files, in the order given."""
     return _join([_parse(read_bytes(path), path, version, classes) for path in paths])
 
 
 def read_archive(
-    archive: Path, parts: tuple[tuple[str, ...], ...], version: Version, classes: int
-) -> list[Part]:
+    archive: Path, splits: tuple[tuple[str, ...], ...], version: Version, classes: int
+) -> list[Split]:
     """The same for each tuple of member names of a `.tar.gz`, which is read once."""
-    contents = read_members(archive, {name for names in parts for name in names})
+    contents = read_members(archive, {name for names in splits for name in names})
     return [
         _join([_parse(contents[name], f"{archive}: {name}", version, classes) for name in names])
-        for names in parts
+        for names in splits
     ]
 
 
-def _join(batches: list[Part]) -> Part:
+def _join(batches: list[Split]) -> Split:
     return (
         np.concatenate([images for images, _ in batches]),
         np.concatenate([labels for _, labels in batches]),
     )
 
 
-def _parse(contents: bytes, name: Path | str, version: Version, classes: int) -> Part:
+def _parse(contents: bytes, name: Path | str, version: Version, classes: int) -> Split:
     parse = _parse_binary if version == "binary" else _parse_python
     pixels, labels = parse(contents, name, classes)
     if len(labels) == 0:
@@ -54,7 +54,7 @@ def _parse(contents: bytes, name: Path | str, version: Version, classes: int) ->
     return pixels.reshape(-1, 3, _SIDE, _SIDE), labels
 
 
-def _parse_binary(contents: bytes, name: Path | str, classes: int) -> Part:
+def _parse_binary(contents: bytes, name: Path | str, classes: int) -> Split:
     label_bytes = 2 if classes == 100 else 1
     record = label_bytes + _PIXELS
     if len(contents) % record:
@@ -68,7 +68,7 @@ def _parse_binary(contents: bytes, name: Path | str, classes: int) -> Part:
     return records[:, label_bytes:], records[:, label_bytes - 1].astype(np.int64)
 
 
-def _parse_python(contents: bytes, name: Path | str, classes: int) -> Part:
+def _parse_python(contents: bytes, name: Path | str, classes: int) -> Split:
     batch = unpickle_batch(contents, name)
     key = "fine_labels" if classes == 100 else "labels"
     for needed in ("data", key):

@@ -17,7 +17,7 @@ from skinny.data.reading import naming
 _TIMEOUT = 30  # seconds without an answer or without a byte
 _CHUNK = 1 << 16
 
-# told the address, the file, the bytes received and the bytes of all of it (0: not known yet);
+# told the address, the file, the bytes received and the bytes of the whole file (0: not known yet);
 # first with no bytes received, and last with all
 Watch = Callable[[str, Path, int, int], None]
 _watch: ContextVar[Watch | None] = ContextVar("watch", default=None)

@@ -172,14 +172,14 @@ def _median_side(root: Path, files: NDArray[np.bytes_]) -> int:
     return sorted(sides)[len(sides) // 2]
 
 
-def _sample_images(part: FolderSet) -> Tensor:
+def _sample_images(split: FolderSet) -> Tensor:
     images = []
-    for index in _sample(len(part)):
+    for index in _sample(len(split)):
         try:
-            pixels = read_image(part.path(index), resize=part.resize, crop=part.crop)
+            pixels = read_image(split.path(index), resize=split.resize, crop=split.crop)
         except ImageError:  # a corrupt file is reported when its turn comes
             continue
         images.append(torch.from_numpy(pixels).permute(2, 0, 1))
     if not images:
-        raise DataError(f"{part.root / 'train'}: none of its images can be read")
+        raise DataError(f"{split.root / 'train'}: none of its images can be read")
     return torch.stack(images)

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from skinny.data.augment import Augment, check_augment
-from skinny.data.batches import Plan
+from skinny.data.batches import BatchSampler
 from skinny.data.errors import CorruptImageWarning, DataError
 from skinny.data.preprocessing import Preprocessing
 from skinny.data.sets import FolderSet
@@ -49,7 +49,7 @@ class FolderBatches:
 
     def __init__(
         self,
-        part: FolderSet,
+        split: FolderSet,
         *,
         batch_size: int,
         preprocessing: Preprocessing,
@@ -62,24 +62,24 @@ class FolderBatches:
         workers: int | None = None,
     ) -> None:
         check_augment(augment)
-        self._plan = Plan(
-            len(part), batch_size=batch_size, seed=seed, shuffle=shuffle, drop_last=drop_last
+        self._sampler = BatchSampler(
+            len(split), batch_size=batch_size, seed=seed, shuffle=shuffle, drop_last=drop_last
         )
-        self._images = _Images(part, seed, augment)
+        self._images = _Images(split, seed, augment)
         self._device = torch.device(device)
         self._preprocessing = preprocessing.to(self._device)
         self._format = torch.channels_last if channels_last else torch.contiguous_format
         self._workers = _default_workers() if workers is None else workers
         self._named: set[Path] = set()
-        self.images = self._plan.images
+        self.images = self._sampler.images
 
     def __len__(self) -> int:
-        return self._plan.steps
+        return len(self._sampler)
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
         keys = (
             [(epoch, index) for index in indices.tolist()]
-            for _, indices in self._plan.batches(epoch, start)
+            for _, indices in self._sampler.batches(epoch, start)
         )
         loader: DataLoader[_Sample] = DataLoader(
             self._images,
@@ -118,25 +118,25 @@ class FolderBatches:
 class _Images(Dataset[_Sample]):
     """Pixels, label and failures of one image, by (epoch, index). Copied into every worker."""
 
-    def __init__(self, part: FolderSet, seed: int, augment: Augment) -> None:
-        self._part, self._seed, self._augment = part, seed, augment
-        self._labels = part.labels.numpy()
+    def __init__(self, split: FolderSet, seed: int, augment: Augment) -> None:
+        self._split, self._seed, self._augment = split, seed, augment
+        self._labels = split.labels.numpy()
 
     def __len__(self) -> int:
-        return len(self._part)
+        return len(self._split)
 
     def __getitem__(self, key: tuple[int, int]) -> _Sample:
         epoch, index = key
-        part, label = self._part, int(self._labels[index])
+        split, label = self._split, int(self._labels[index])
         first_reason = ""
         for candidate in self._same_class(index):
             random = np.random.default_rng((self._seed, epoch, index))
             mirror = self._augment != "none" and bool(random.integers(2))
             try:
                 pixels = read_image(
-                    part.path(candidate),
-                    resize=part.resize,
-                    crop=part.crop,
+                    split.path(candidate),
+                    resize=split.resize,
+                    crop=split.crop,
                     random=random if self._augment == "flip-crop" else None,
                 )
             except ImageError as error:
@@ -147,18 +147,18 @@ class _Images(Dataset[_Sample]):
             chw = np.ascontiguousarray(pixels.transpose(2, 0, 1))
             failure = None
             if candidate != index:
-                failure = _Failure(part.path(index), first_reason, part.path(candidate))
+                failure = _Failure(split.path(index), first_reason, split.path(candidate))
             return torch.from_numpy(chw), label, failure
         # Raised here it would reach the user with a worker's traceback inside: hand it over.
-        blank = torch.zeros(3, part.crop, part.crop, dtype=torch.uint8)
-        return blank, label, _Failure(part.path(index), first_reason, None)
+        blank = torch.zeros(3, split.crop, split.crop, dtype=torch.uint8)
+        return blank, label, _Failure(split.path(index), first_reason, None)
 
     def _same_class(self, index: int) -> Iterator[int]:
         """The image and those that may take its place; the labels are in ascending order."""
         label = self._labels[index]
         first, end = np.searchsorted(self._labels, [label, label + 1]).tolist()
-        for step in range(min(end - first, _MAX_SUBSTITUTES)):
-            yield first + (index - first + step) % (end - first)
+        for offset in range(min(end - first, _MAX_SUBSTITUTES)):
+            yield first + (index - first + offset) % (end - first)
 
 
 def _collate(samples: list[_Sample]) -> tuple[Tensor, Tensor, list[_Failure]]:

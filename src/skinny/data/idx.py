@@ -43,7 +43,7 @@ def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
 def read_pair(
     images: Path, labels: Path, *, classes: int, size: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Images [n, 1, size, size] and labels [n] of one part, checked against each other."""
+    """Images [n, 1, size, size] and labels [n] of one split, checked against each other."""
     pixels = read_idx(images, 3)
     if pixels.shape[1:] != (size, size):
         height, width = pixels.shape[1:]

@@ -38,7 +38,7 @@ def load(
 
     data_dir: the folder searched first; the order is in `skinny.data.locate`.
     download: fetch official files that are found nowhere, into the first folder of that order.
-    train_size: train on a class-balanced subset of so many images, chosen by `seed`; see
+    train_size: the size of a class-balanced training subset, chosen by `seed`; see
         `balanced_subset` for what happens when classes do not divide it. Mean and standard
         deviation are then those of the subset (of a folder: still of a sample of all).
     resize, crop: for `imagenet` and `folder:`, see `skinny.data.folder`.
@@ -100,36 +100,36 @@ def _path(name: str) -> Path:
 
 
 def read_official(found: Found) -> tuple[ImageSet, ImageSet]:
-    """Training and test part of a complete set of official files."""
+    """Training and test split of a complete set of official files."""
     entry, files = found.entry, found.files
     classes = len(entry.classes)
     if isinstance(entry, IdxEntry):
         names = entry.files
-        parts = [
+        splits = [
             idx.read_pair(files[images], files[labels], classes=classes, size=_IDX_SIZE)
             for images, labels in ((names[0], names[1]), (names[2], names[3]))
         ]
     else:
-        parts = _read_cifar(found, classes)
+        splits = _read_cifar(found, classes)
     train, test = (
         # copied: what the readers give may be a read-only view of a file's bytes
         ImageSet(torch.tensor(images), torch.from_numpy(labels))
-        for images, labels in parts
+        for images, labels in splits
     )
     return train, test
 
 
-def _read_cifar(found: Found, classes: int) -> list[cifar.Part]:
+def _read_cifar(found: Found, classes: int) -> list[cifar.Split]:
     form = found.cifar
     assert form is not None  # every place where CIFAR is found is one of its forms
     if form.archive in found.files:
         members = tuple(
-            tuple(f"{form.folder}/{file}" for file in part) for part in (form.train, form.test)
+            tuple(f"{form.folder}/{file}" for file in split) for split in (form.train, form.test)
         )
         return cifar.read_archive(found.files[form.archive], members, form.version, classes)
     return [
-        cifar.read_files(tuple(found.files[file] for file in part), form.version, classes)
-        for part in (form.train, form.test)
+        cifar.read_files(tuple(found.files[file] for file in split), form.version, classes)
+        for split in (form.train, form.test)
     ]
 
 

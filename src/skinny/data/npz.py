@@ -1,10 +1,10 @@
 """Any images in one NumPy `.npz` file.
 
-Keys, either both parts:
+Keys, either both splits:
 
     x_train, y_train, x_test, y_test
 
-or one, of which a fixed stratified fifth becomes the test part:
+or one, of which a fixed stratified fifth becomes the test split:
 
     images, labels
 
@@ -28,7 +28,7 @@ from skinny.data.sets import ImageSet
 from skinny.data.subset import stratified_split
 
 LIMIT = 16 << 30
-"""Bytes a file may unfold to. All of it is held in memory."""
+"""Bytes a file may unfold to; all are held in memory."""
 
 _PARTS = ("x_train", "y_train", "x_test", "y_test")
 _WHOLE = ("images", "labels")
@@ -37,7 +37,7 @@ _TEST_SHARE = 5
 
 
 def load_npz(path: Path) -> tuple[ImageSet, ImageSet, tuple[str, ...]]:
-    """Training part, test part and class names of an `.npz` file."""
+    """Training split, test split and class names of an `.npz` file."""
     arrays = _read(path)
     layout = arrays.get("layout")
     if set(_PARTS) <= set(arrays):

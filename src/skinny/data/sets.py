@@ -1,4 +1,4 @@
-"""What a data set is: images and labels of a training and a test part, and how they are named."""
+"""What a data set is: images and labels of a training and a test split, and how they are named."""
 
 import os
 from dataclasses import dataclass, replace
@@ -61,7 +61,7 @@ class FolderSet:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A training and a test part with the same classes.
+    """A training and a test split with the same classes.
 
     mean, std: per channel, of the training images, with pixels scaled to [0, 1].
     """

@@ -30,10 +30,10 @@ def balanced_subset(labels: Tensor, size: int, classes: int, seed: int) -> Tenso
 def stratified_split(
     labels: Tensor, test_size: int, classes: int, seed: int
 ) -> tuple[Tensor, Tensor]:
-    """Indices (train, test), ascending: the test part has each class in proportion to its count.
+    """Indices (train, test), ascending: the test split has each class in proportion to its count.
 
     Shares are rounded down and what is missing goes to the largest remainders, ties to the lower
-    class, so that exactly `test_size` images are in the test part.
+    class, so that exactly `test_size` images are in the test split.
     """
     members = _shuffled_members(labels, classes, seed)
     exact = [len(indices) * test_size / len(labels) for indices in members]

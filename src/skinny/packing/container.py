@@ -25,7 +25,9 @@ PREFIX = 8
 _COPY = 1 << 20
 
 
-class Kind(NamedTuple):
+class TensorType(NamedTuple):
+    """Element type and shape, without the elements."""
+
     dtype: str
     shape: tuple[int, ...]
 
@@ -35,7 +37,7 @@ class Kind(NamedTuple):
         return math.prod(self.shape) * CARRIER[self.dtype].itemsize
 
 
-def layout(parts: dict[str, Kind], metadata: dict[str, str]) -> tuple[list[str], bytes]:
+def layout(parts: dict[str, TensorType], metadata: dict[str, str]) -> tuple[list[str], bytes]:
     """The order of the parts in the file, and the file's first bytes, up to the first part.
 
     Wide types come first, so that every part is aligned to its type.
@@ -82,24 +84,24 @@ class Spool:
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
-        self._kinds: dict[str, Kind] = {}
+        self._types: dict[str, TensorType] = {}
         self._begins: dict[str, int] = {}
 
     def add(self, name: str, dtype: str, array: NDArray[Any]) -> None:
-        if name in self._kinds or name == METADATA:
+        if name in self._types or name == METADATA:
             raise SkinnyError(f"cannot store a tensor as {name!r}: the name is taken")
-        self._kinds[name] = Kind(dtype, array.shape)
+        self._types[name] = TensorType(dtype, array.shape)
         self._begins[name] = self._file.tell()
         self._file.write(content(array.astype(CARRIER[dtype], copy=False)))
 
     def save(self, path: Path, metadata: dict[str, str]) -> None:
         """Write the parts as a file, sealed with the header's digest."""
-        names, start = layout(self._kinds, {**metadata, CHECK: "0" * 16})
+        names, start = layout(self._types, {**metadata, CHECK: "0" * 16})
         with atomic_write(path) as file:
             file.write(start)
             for name in names:
                 self._file.seek(self._begins[name])
-                left = self._kinds[name].size
+                left = self._types[name].size
                 while left:
                     left -= file.write(self._file.read(min(_COPY, left)))
 

@@ -16,7 +16,7 @@ import numpy as np
 from skinny.errors import SkinnyError
 from skinny.files import atomic_write
 from skinny.packing import bitmask
-from skinny.packing.container import Kind, content, layout
+from skinny.packing.container import TensorType, content, layout
 from skinny.packing.errors import HeaderError, MaskError
 from skinny.packing.header import Header, Part, is_shape, read_header
 from skinny.packing.reader import PackedFile, map_file, view
@@ -84,8 +84,8 @@ def to_safetensors(
     """
     with PackedFile(packed) as file:
         entries = {name: file.entry(name) for name in file.names}
-        kinds = {name: Kind(entry.dtype, entry.shape) for name, entry in entries.items()}
-        names, start = layout(kinds, {"format": "pt", **metadata})
+        types = {name: TensorType(entry.dtype, entry.shape) for name, entry in entries.items()}
+        names, start = layout(types, {"format": "pt", **metadata})
         try:
             with atomic_write(path) as out:
                 out.write(start)

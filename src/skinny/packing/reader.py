@@ -200,7 +200,7 @@ def _read_manifest(header: Header, file: mmap.mmap) -> manifest.Manifest:
     version = header.metadata.get("skinny")
     if version is None or manifest.PART not in header.parts:
         raise NotPackedError(
-            "this is a safetensors file, but not a packed model; skinny.pack makes one of it"
+            "this is a safetensors file, but not a packed model; pack it first"
         )
     if version != str(manifest.VERSION):
         raise VersionError(

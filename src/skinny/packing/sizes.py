@@ -50,8 +50,8 @@ class Size:
 
 @dataclass(frozen=True)
 class SizeReport:
-    """`tensors` in the file's order; `total.packed` is the whole file, `overhead` bytes of it
-    header, graph, labels and the like."""
+    """`tensors` in the file's order; `total.packed` is the whole file, of which `overhead`
+    bytes are header, graph, labels and the like."""
 
     tensors: list[Size]
     total: Size
@@ -71,9 +71,9 @@ def size(path: str | os.PathLike[str], *, compare: bool = True) -> SizeReport:
 def mask_bound(count: int, ones: int) -> float:
     """n*H(ones / n) in bits: what it costs to say which `ones` of `count` entries are kept."""
     bits = 0.0
-    for part in (ones, count - ones):
-        if part:
-            bits -= part * math.log2(part / count)
+    for some in (ones, count - ones):
+        if some:
+            bits -= some * math.log2(some / count)
     return bits
 
 

@@ -56,26 +56,26 @@ def encode(
     ends = np.cumsum(counts)
     error = 0.0
     for at in range(0, values.size, _CHUNK):
-        part = slice(at, at + _CHUNK)
-        numbers = _numbers(values[part], dtype)
+        chunk = slice(at, at + _CHUNK)
+        numbers = _numbers(values[chunk], dtype)
         if not np.all(np.isfinite(numbers)):
             raise SkinnyError(
                 f"{name} holds an infinity or a NaN, which {kind} would lose; use values='exact'"
             )
         if scales is None:
-            stored[part] = from_float32(to_float32(numbers, "F64"), STORED[kind])
-            back = _numbers(from_float32(to_float32(stored[part], STORED[kind]), dtype), dtype)
+            stored[chunk] = from_float32(to_float32(numbers, "F64"), STORED[kind])
+            back = _numbers(from_float32(to_float32(stored[chunk], STORED[kind]), dtype), dtype)
             if not np.all(np.isfinite(back)):
                 raise SkinnyError(
                     f"{name} holds {np.abs(numbers).max():g}, which {kind} cannot; "
                     "use values='bf16' or values='exact'"
                 )
         else:
-            own = scales[_channels(ends, part, values.size)]
+            own = scales[_channels(ends, chunk, values.size)]
             scale = own.astype(np.float64)
             quotient = np.divide(numbers, scale, out=np.zeros_like(numbers), where=scale > 0)
-            stored[part] = np.clip(np.rint(quotient), -127, 127)
-            back = _numbers(from_float32(stored[part] * own, dtype), dtype)
+            stored[chunk] = np.clip(np.rint(quotient), -127, 127)
+            back = _numbers(from_float32(stored[chunk] * own, dtype), dtype)
         error = max(error, float(np.abs(back - numbers).max(initial=0.0)))
     return stored, scales, error
 
@@ -93,18 +93,18 @@ def decode(
     ends = np.cumsum(counts)
     values = np.empty(stored.size, CARRIER[dtype])
     for at in range(0, stored.size, _CHUNK):
-        part = slice(at, at + _CHUNK)
-        numbers = to_float32(stored[part], STORED[kind])
+        chunk = slice(at, at + _CHUNK)
+        numbers = to_float32(stored[chunk], STORED[kind])
         if scales is not None:
             with np.errstate(over="ignore"):
-                numbers *= scales[_channels(ends, part, stored.size)]
-        values[part] = from_float32(numbers, dtype)
+                numbers *= scales[_channels(ends, chunk, stored.size)]
+        values[chunk] = from_float32(numbers, dtype)
     return values
 
 
-def _channels(ends: NDArray[np.int64], part: slice, size: int) -> NDArray[np.int64]:
-    """The channel of each value in a part of all `size`; channel c's values end before ends[c]."""
-    return np.searchsorted(ends, np.arange(part.start, min(part.stop, size)), side="right")
+def _channels(ends: NDArray[np.int64], chunk: slice, size: int) -> NDArray[np.int64]:
+    """The channel of each value in a chunk of all `size`; channel c's values end before ends[c]."""
+    return np.searchsorted(ends, np.arange(chunk.start, min(chunk.stop, size)), side="right")
 
 
 def _numbers(values: NDArray[Any], dtype: str) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ from skinny.data.whitening import fit_cached
 
 
 def fit_preprocessing(dataset: Dataset, *, whiten: bool = False) -> Preprocessing:
-    """What both parts of a data set go through, fitted on its training part alone."""
+    """What both splits of a data set go through, fitted on its training split alone."""
     if not whiten:
         return Normalization.of(dataset.mean, dataset.std)
     if isinstance(dataset.train, FolderSet):
@@ -36,7 +36,7 @@ def training_batches(
     channels_last: bool = False,
     workers: int | None = None,
 ) -> Batches:
-    """The training part, in another order every epoch.
+    """The training split, in another order every epoch.
 
     augment: `none`, `flip` (mirror half of the images) or `flip-crop` (also shift by up to four
         pixels; images from a folder: cut the square at random).
@@ -66,7 +66,7 @@ def test_batches(
     channels_last: bool = False,
     workers: int | None = None,
 ) -> Batches:
-    """The test part, every image once, in its own order, the same every epoch."""
+    """The test split, every image once, in its own order, the same every epoch."""
     return _batches(
         dataset.test,
         preprocessing=fit_preprocessing(dataset, whiten=whiten),
@@ -82,7 +82,7 @@ def test_batches(
 
 
 def _batches(
-    part: ImageSet | FolderSet,
+    split: ImageSet | FolderSet,
     *,
     preprocessing: Preprocessing,
     batch_size: int,
@@ -94,9 +94,9 @@ def _batches(
     channels_last: bool,
     workers: int | None,
 ) -> Batches:
-    if isinstance(part, FolderSet):
+    if isinstance(split, FolderSet):
         return FolderBatches(
-            part,
+            split,
             batch_size=batch_size,
             preprocessing=preprocessing,
             seed=seed,
@@ -108,7 +108,7 @@ def _batches(
             workers=workers,
         )
     return MemoryBatches(
-        part,
+        split,
         batch_size=batch_size,
         preprocessing=preprocessing,
         seed=seed,
