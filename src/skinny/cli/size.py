@@ -15,7 +15,7 @@ from skinny.packing import Size, SizeReport
 
 @dataclass(frozen=True)
 class Arguments:
-    """Show per layer and in total what a packed file takes, beside what gzip and xz make of the weights.
+    """Show per layer and in total what a packed file takes, beside gzip and xz.
 
     bound: the least that values and randomly placed positions can take. gzip, xz: what these make
     of the same tensors, dense. ratio: dense to packed.

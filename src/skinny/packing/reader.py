@@ -199,9 +199,7 @@ def view(file: mmap.mmap, part: Part) -> NDArray[Any]:
 def _read_manifest(header: Header, file: mmap.mmap) -> manifest.Manifest:
     version = header.metadata.get("skinny")
     if version is None or manifest.PART not in header.parts:
-        raise NotPackedError(
-            "this is a safetensors file, but not a packed model; pack it first"
-        )
+        raise NotPackedError("this is a safetensors file, but not a packed model; pack it first")
     if version != str(manifest.VERSION):
         raise VersionError(
             f"this file is of format {version!r:.20}, this skinny reads format {manifest.VERSION}; "
