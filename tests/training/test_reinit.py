@@ -5,61 +5,59 @@ import torch
 
 from skinny.training import Config, Silent, train
 from skinny.training.folder import RunFolder
-from skinny.training.loop import Position, _begin_epoch
+from skinny.training.loop import _begin_epoch
 from skinny.training.session import build
 
 TINY = Config(train_size=60, width=0.125, epochs=4, dense=1, sparse=1, sparsity=0.8, batch_size=32)
 
 
-def stepped(config, folder):
+def stepped(config):
     """A session that has begun its first sparse span after one step in the dense one."""
-    parts = build(config)
-    folder = RunFolder(folder)
-    folder.path.mkdir(parents=True)
-    _begin_epoch(parts, Position(), folder)
-    x, y = next(iter(parts.train_batches.epoch(0)))
-    torch.nn.functional.cross_entropy(parts.model(x), y).backward()
-    parts.optimizer.step()
-    before = {name: weight.detach().clone() for name, weight in parts.iht.weights.items()}
-    _begin_epoch(parts, Position(epoch=1), folder)
-    return parts, before, folder
+    session = build(config)
+    _begin_epoch(session)
+    x, y = next(iter(session.train_batches.epoch(0)))
+    torch.nn.functional.cross_entropy(session.model(x), y).backward()
+    session.optimizer.step()
+    before = {name: weight.detach().clone() for name, weight in session.iht.weights.items()}
+    _begin_epoch(session)
+    return session, before
 
 
-def test_kept_weights_are_fresh_and_truncated_ones_stay_zero(tmp_path):
-    parts, before, _ = stepped(dataclasses.replace(TINY, reinit=True), tmp_path / "a")
-    for name, weight in parts.iht.weights.items():
-        kept = parts.iht.masks[name]
+def test_kept_weights_are_fresh_and_truncated_ones_stay_zero():
+    session, before = stepped(dataclasses.replace(TINY, reinit=True))
+    for name, weight in session.iht.weights.items():
+        kept = session.iht.masks[name]
         assert torch.count_nonzero(weight[~kept]) == 0
         assert not torch.equal(weight[kept], before[name][kept])
-        assert weight not in parts.optimizer.state
+        assert weight not in session.optimizer.state
 
 
-def test_without_it_kept_weights_keep_their_values(tmp_path):
-    parts, before, _ = stepped(TINY, tmp_path / "a")
-    for name, weight in parts.iht.weights.items():
-        kept = parts.iht.masks[name]
+def test_without_it_kept_weights_keep_their_values():
+    session, before = stepped(TINY)
+    for name, weight in session.iht.weights.items():
+        kept = session.iht.masks[name]
         assert torch.equal(weight[kept], before[name][kept])
 
 
-def test_drawing_anew_does_not_move_the_generator_of_the_training(tmp_path):
+def test_drawing_anew_does_not_move_the_generator_of_the_training():
     states = []
-    for name, config in (("a", TINY), ("b", dataclasses.replace(TINY, reinit=True))):
-        stepped(config, tmp_path / name)
+    for config in (TINY, dataclasses.replace(TINY, reinit=True)):
+        stepped(config)
         states.append(torch.get_rng_state())
     assert torch.equal(*states)
 
 
-def test_momentum_is_forgotten_at_restoration_only(tmp_path):
-    for name, reset in (("a", False), ("b", True)):
-        parts, _, folder = stepped(dataclasses.replace(TINY, reset_momentum=reset), tmp_path / name)
-        assert parts.optimizer.state
-        _begin_epoch(parts, Position(epoch=2), folder)
-        assert bool(parts.optimizer.state) is not reset
+def test_momentum_is_forgotten_at_restoration_only():
+    for reset in (False, True):
+        session, _ = stepped(dataclasses.replace(TINY, reset_momentum=reset))
+        assert session.optimizer.state
+        _begin_epoch(session)
+        assert bool(session.optimizer.state) is not reset
 
 
 class StopAt(Silent):
-    def step(self, step):
-        if step.epoch == 3:
+    def step(self, progress):
+        if progress.epoch == 3:
             raise KeyboardInterrupt
 
 
