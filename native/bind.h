@@ -1,4 +1,4 @@
-// Each part of the extension registers its functions here; native/module.cpp calls them all.
+// One function per file of bindings, each of which native/module.cpp calls.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -25,23 +25,23 @@ void check_width(size_t width) {
   require(width == 1 || width == 2 || width == 4 || width == 8, "width must be 1, 2, 4 or 8 bytes");
 }
 
-// The entries of one thread: whole mask words, so that no two threads share a byte.
-struct Share {
+// The entries of one thread: whole mask words, so that no two threads write the same byte.
+struct Range {
   size_t begin, count, ones;
 };
 
-std::vector<Share> shares(size_t count, size_t threads) {
+std::vector<Range> partition(size_t count, size_t threads) {
   constexpr size_t smallest = 1 << 16;
-  size_t parts = std::clamp<size_t>(count / smallest, 1, std::max<size_t>(threads, 1));
-  size_t each = (count / parts + 63) / 64 * 64;
-  std::vector<Share> all;
+  size_t ranges = std::clamp<size_t>(count / smallest, 1, std::max<size_t>(threads, 1));
+  size_t each = (count / ranges + 63) / 64 * 64;
+  std::vector<Range> all;
   for (size_t begin = 0; begin < count; begin += each)
     all.push_back({begin, std::min(each, count - begin), 0});
   return all;
 }
 
-// mask[(count + 7) / 8] from dense[count * width]; returns the number of ones. The top bit of an
-// entry does not count if signed_zeros.
+// Writes mask[(count + 7) / 8] for dense[count * width]; returns the number of ones. If
+// signed_zeros, the top bit of an entry, its sign, is ignored.
 size_t find(Bytes dense, size_t width, bool signed_zeros, BytesOut mask, size_t threads) {
   check_width(width);
   require(dense.size() % width == 0, "dense must hold whole entries");
@@ -50,20 +50,20 @@ size_t find(Bytes dense, size_t width, bool signed_zeros, BytesOut mask, size_t 
   nb::gil_scoped_release release;
   const BitmaskKernels& kernels = SKINNY_CHOOSE(bitmask);
   const uint64_t relevant = signed_zeros ? ~(uint64_t(1) << (8 * width - 1)) : ~uint64_t(0);
-  auto all = shares(count, threads);
+  auto all = partition(count, threads);
   in_parallel(all.size(), [&](size_t i) {
-    Share& s = all[i];
-    s.ones = kernels.find(dense.data() + s.begin * width, width, s.count, relevant,
-                          mask.data() + s.begin / 8);
+    Range& own = all[i];
+    own.ones = kernels.find(dense.data() + own.begin * width, width, own.count, relevant,
+                          mask.data() + own.begin / 8);
   });
   size_t total = 0;
-  for (const Share& s : all) total += s.ones;
+  for (const Range& own : all) total += own.ones;
   return total;
 }
 
-std::vector<Share> count_ones(const uint8_t* mask, size_t count, size_t threads) {
+std::vector<Range> count_ones(const uint8_t* mask, size_t count, size_t threads) {
   const BitmaskKernels& kernels = SKINNY_CHOOSE(bitmask);
-  auto all = shares(count, threads);
+  auto all = partition(count, threads);
   in_parallel(all.size(), [&](size_t i) {
     all[i].ones = kernels.ones(mask + all[i].begin / 8, all[i].count);
   });
@@ -74,7 +74,7 @@ size_t ones(Bytes mask, size_t count, size_t threads) {
   require(mask.size() == count / 8 + (count % 8 != 0), "mask must hold one bit per entry");
   nb::gil_scoped_release release;
   size_t total = 0;
-  for (const Share& s : count_ones(mask.data(), count, threads)) total += s.ones;
+  for (const Range& own : count_ones(mask.data(), count, threads)) total += own.ones;
   return total;
 }
 
@@ -95,17 +95,19 @@ void copy_by_mask(size_t dense_bytes, size_t value_bytes, size_t width, Bytes ma
 }
 
 void gather(Bytes dense, size_t width, Bytes mask, BytesOut values, size_t threads) {
-  copy_by_mask(dense.size(), values.size(), width, mask, threads, [&](const Share& s, size_t to) {
-    SKINNY_CHOOSE(bitmask).gather(dense.data() + s.begin * width, width, s.count,
-                                  mask.data() + s.begin / 8, values.data() + to * width);
-  });
+  auto copy = [&](const Range& own, size_t to) {
+    SKINNY_CHOOSE(bitmask).gather(dense.data() + own.begin * width, width, own.count,
+                                  mask.data() + own.begin / 8, values.data() + to * width);
+  };
+  copy_by_mask(dense.size(), values.size(), width, mask, threads, copy);
 }
 
 void scatter(Bytes values, size_t width, Bytes mask, BytesOut dense, size_t threads) {
-  copy_by_mask(dense.size(), values.size(), width, mask, threads, [&](const Share& s, size_t from) {
-    SKINNY_CHOOSE(bitmask).scatter(values.data() + from * width, width, s.count,
-                                   mask.data() + s.begin / 8, dense.data() + s.begin * width);
-  });
+  auto copy = [&](const Range& own, size_t from) {
+    SKINNY_CHOOSE(bitmask).scatter(values.data() + from * width, width, own.count,
+                                   mask.data() + own.begin / 8, dense.data() + own.begin * width);
+  };
+  copy_by_mask(dense.size(), values.size(), width, mask, threads, copy);
 }
 
 }  // namespace

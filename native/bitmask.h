@@ -13,7 +13,7 @@ namespace skinny {
 
 struct BitmaskKernels {
   // Writes the mask of `count` entries, padding bits zero; returns how many are not zero. Bits
-  // outside `relevant` do not count: without the sign bit, -0.0 is a zero too.
+  // outside `relevant` are ignored: without the sign bit, -0.0 is a zero too.
   size_t (*find)(const void* dense, size_t width, size_t count, uint64_t relevant, uint8_t* mask);
   // Number of ones among the first `count` bits.
   size_t (*ones)(const uint8_t* mask, size_t count);

@@ -14,7 +14,7 @@ namespace nb = nanobind;
 namespace skinny::entropy {
 namespace {
 
-// Bytes ordered by their ones, then by value: byte[first[k] + rank]; and the rank of each byte.
+// byte[first[k] + rank]: bytes ordered by their number of ones k, then by value; and the inverse.
 struct Ranks {
   std::array<uint8_t, 256> byte{}, rank{}, ones{};
   std::array<uint32_t, counts> first{};
@@ -50,7 +50,7 @@ std::vector<Table> tables(const Array<const uint32_t>& frequencies) {
   return all;
 }
 
-// How often a byte with k ones follows in each class: counts[9][9].
+// How often a byte of each class has k ones: out[class][k].
 void histogram(Array<const uint8_t> mask, Array<uint64_t> out, size_t threads) {
   require(out.size() == max_classes * counts, "out must be [9][9]");
   nb::gil_scoped_release release;
@@ -61,39 +61,38 @@ void histogram(Array<const uint8_t> mask, Array<uint64_t> out, size_t threads) {
     const uint8_t* end = std::min(byte + block_size, mask.data() + mask.size());
     for (Recent recent; byte < end; ++byte) {
       uint32_t k = ranks.ones[*byte];
-      ++own[recent.of(max_classes) * counts + k];
-      recent.saw(k);
+      ++own[recent.class_of(max_classes) * counts + k];
+      recent.add(k);
     }
     for (size_t i = 0; i < own.size(); ++i) total[i] += own[i];
   });
   for (size_t i = 0; i < total.size(); ++i) out.data()[i] = total[i];
 }
 
-// Codes one block backwards; returns its words in the order the decoder reads them.
-std::vector<uint32_t> encode_block(const uint8_t* bytes, size_t count,
-                                   const std::vector<Table>& model, uint64_t& state) {
-  std::vector<uint8_t> classes(count);
+// Codes one block, backwards from `end`, where its words end; returns the number of words.
+size_t encode_block(const uint8_t* bytes, size_t count, const std::vector<Table>& model,
+                    uint64_t& state, uint32_t* end) {
+  std::array<uint8_t, block_size> classes;
   Recent recent;
   for (size_t i = 0; i < count; ++i) {
-    classes[i] = static_cast<uint8_t>(recent.of(model.size()));
-    recent.saw(ranks.ones[bytes[i]]);
+    classes[i] = static_cast<uint8_t>(recent.class_of(model.size()));
+    recent.add(ranks.ones[bytes[i]]);
   }
-  std::vector<uint32_t> words;
+  uint32_t* word = end;
   uint64_t x = low;
   for (size_t i = count; i-- > 0;) {
     uint32_t k = ranks.ones[bytes[i]];
     const Table& table = model[classes[i]];
     uint64_t f = table.frequency[k], n = patterns[k];
     if (x >= (f * (low / slots / n)) << 32) {
-      words.push_back(static_cast<uint32_t>(x));
+      *--word = static_cast<uint32_t>(x);
       x >>= 32;
     }
     x = x * n + ranks.rank[bytes[i]];
     x = ((x / f) << slot_bits) + x % f + table.first[k];
   }
   state = x;
-  std::reverse(words.begin(), words.end());
-  return words;
+  return static_cast<size_t>(end - word);
 }
 
 // Fills states and word_counts, one per block; returns the words of all blocks as bytes.
@@ -102,30 +101,27 @@ nb::bytes encode(Array<const uint8_t> mask, Array<const uint32_t> frequencies,
   size_t blocks = block_count(mask.size());
   require(states.size() == blocks && word_counts.size() == blocks, "one state and count per block");
   auto model = tables(frequencies);
-  std::vector<std::vector<uint32_t>> words(blocks);
-  std::string all;
+  WordBuffer words(mask.size());
   {
     nb::gil_scoped_release release;
-    std::atomic<bool> impossible{false};
+    std::atomic<bool> impossible{false};  // a byte has frequency zero
     for_blocks(blocks, 1, threads, [&](size_t block, size_t) {
       const uint8_t* bytes = mask.data() + block * block_size;
       size_t count = std::min(block_size, mask.size() - block * block_size);
       Recent recent;
       for (size_t i = 0; i < count; ++i) {
-        if (model[recent.of(model.size())].frequency[ranks.ones[bytes[i]]] == 0) {
+        if (model[recent.class_of(model.size())].frequency[ranks.ones[bytes[i]]] == 0) {
           impossible = true;
           return;
         }
-        recent.saw(ranks.ones[bytes[i]]);
+        recent.add(ranks.ones[bytes[i]]);
       }
-      words[block] = encode_block(bytes, count, model, states.data()[block]);
-      word_counts.data()[block] = static_cast<uint16_t>(words[block].size());
+      word_counts.data()[block] = static_cast<uint16_t>(
+          encode_block(bytes, count, model, states.data()[block], words.end(block)));
     });
     require(!impossible, "the frequencies leave no room for a byte of the mask");
-    for (const auto& block : words)
-      all.append(reinterpret_cast<const char*>(block.data()), block.size() * sizeof(uint32_t));
   }
-  return nb::bytes(all.data(), all.size());
+  return words.join(word_counts);
 }
 
 // The decoder's tables.
@@ -134,7 +130,7 @@ struct Decoder {
     uint32_t frequency, first;
   };
   struct Ones {
-    uint64_t magic;  // x / C(8, k) = high(2 x * magic) >> shift
+    uint64_t magic;  // x / C(8, k) is the high 64 bits of 2 x * magic, >> shift
     uint32_t shift, patterns, first;
   };
   using Context = Recent;
@@ -147,7 +143,7 @@ struct Decoder {
   explicit Decoder(const std::vector<Table>& model)
       : ones_at(model.size() * slots), ranges(model.size()) {
     for (uint32_t level = 0; level < Recent::levels; ++level)
-      class_at[level] = static_cast<uint8_t>(Recent::of(level, model.size()));
+      class_at[level] = static_cast<uint8_t>(Recent::class_of(level, model.size()));
     for (size_t c = 0; c < model.size(); ++c)
       for (size_t k = 0; k < counts; ++k) {
         ranges[c][k] = {model[c].frequency[k], model[c].first[k]};
@@ -168,12 +164,12 @@ struct Decoder {
     uint64_t slot = state & (slots - 1);
     size_t k = ones_at[c * slots + slot];
     Range range = ranges[c][k];
-    const Ones& own = ones[k];
+    const Ones& pattern = ones[k];
     uint64_t x = range.frequency * (state >> slot_bits) + slot - range.first;
-    unsigned __int128 product = static_cast<unsigned __int128>(x << 1) * own.magic;
-    state = static_cast<uint64_t>(product >> 64) >> own.shift;
-    recent.saw(static_cast<uint32_t>(k));
-    return ranks.byte[own.first + (x - state * own.patterns)];
+    unsigned __int128 product = static_cast<unsigned __int128>(x << 1) * pattern.magic;
+    state = static_cast<uint64_t>(product >> 64) >> pattern.shift;
+    recent.add(static_cast<uint32_t>(k));
+    return ranks.byte[pattern.first + (x - state * pattern.patterns)];
   }
 };
 

@@ -1,8 +1,8 @@
 // Entropy coding of masks, as docs/format.md specifies it: rANS over the bytes of a mask.
 //
 // A byte is coded as its number of ones k, with the frequencies of the byte's class, and its rank
-// among the bytes with k ones, all equally likely. The mask is cut into blocks that are coded
-// independently, so that blocks decode side by side.
+// among the bytes with k ones, which are equally likely. The mask is divided into blocks that are
+// coded independently, so that several decode at the same time.
 #pragma once
 
 #include <array>
@@ -22,15 +22,15 @@ constexpr std::array<uint64_t, counts> patterns{1, 8, 28, 56, 70, 56, 28, 8, 1};
 
 // The class of the next byte, from a decaying count of ones.
 struct Recent {
-  static constexpr uint32_t levels = 129;  // byte after byte of eight ones leads to ones = 1024
+  static constexpr uint32_t levels = 129;  // many bytes of eight ones make ones = 1024
   uint32_t ones = 0;
   uint32_t level() const { return ones >> 3; }
-  static size_t of(uint32_t level, size_t classes) {
+  static size_t class_of(uint32_t level, size_t classes) {
     size_t own = level ? 32u - static_cast<unsigned>(__builtin_clz(level)) : 0;
     return own < classes ? own : classes - 1;
   }
-  size_t of(size_t classes) const { return of(level(), classes); }
-  void saw(uint32_t k) { ones += 16 * k - (ones >> 3); }
+  size_t class_of(size_t classes) const { return class_of(level(), classes); }
+  void add(uint32_t k) { ones += 16 * k - (ones >> 3); }
 };
 
 struct Table {

@@ -1,4 +1,4 @@
-// Decoding blocks of rANS side by side: several in one thread hide each other's latency.
+// Decoding several rANS blocks interleaved in one thread, which hides the latency of each.
 #pragma once
 
 #include <algorithm>
@@ -11,26 +11,26 @@
 
 namespace skinny {
 
-// What is coded in one block: a state, and the words that refill it.
+// A coded block: its state, and the words that renormalise it.
 struct Coded {
   uint64_t state;
   const uint32_t *word, *end;
 };
 
-inline uint32_t load_word(const uint32_t* at) {  // an array we are given need not be aligned
+inline uint32_t load_word(const uint32_t* at) {  // the caller's array need not be aligned
   uint32_t word;
   std::memcpy(&word, at, sizeof word);
   return word;
 }
 
-// Decodes N neighbouring blocks of `count` symbols each. False if a block's words run out, are left
-// over, or do not lead back to the state that encoding began with.
+// Decodes N neighbouring blocks of `count` symbols each. False if a block has too few or too many
+// words, or does not end in the state that encoding began with.
 //
-// A coder has the lowest state, `low`; a Context, what a block remembers of its symbols; and
-// pop(state, context), which takes the next symbol out of a state.
+// A Coder has: `low`, below which a state is renormalised; Context, the state of its model within a
+// block; pop(state, context), which removes the next symbol from a state and returns it.
 template <size_t N, class Coder>
 bool decode_lanes(const Coder& coder, const Coded* blocks, size_t count, uint8_t* out) {
-  constexpr size_t stretch = 16;  // symbols between looks at how many words are left
+  constexpr size_t stretch = 16;  // symbols between checks that enough words are left
   uint64_t state[N];
   const uint32_t *word[N], *end[N];
   typename Coder::Context context[N];
@@ -52,23 +52,23 @@ bool decode_lanes(const Coder& coder, const Coded* blocks, size_t count, uint8_t
       for (size_t lane = 0; lane < N; ++lane) {
         uint64_t x = state[lane];
         out[lane * block_size + i] = coder.pop(x, context[lane]);
-        // Without a branch: whether a word is needed cannot be foreseen.
-        uint64_t hungry = x < Coder::low, all = -hungry;
-        state[lane] = x << (all & 32) | (load_word(word[lane]) & all);
-        word[lane] += hungry;
+        // Without a branch, which would be unpredictable.
+        uint64_t renormalise = x < Coder::low, mask = -renormalise;
+        state[lane] = x << (mask & 32) | (load_word(word[lane]) & mask);
+        word[lane] += renormalise;
       }
-  bool clean = true;
+  bool valid = true;
   for (size_t lane = 0; lane < N; ++lane) {
     for (size_t j = i; j < count; ++j) {
       out[lane * block_size + j] = coder.pop(state[lane], context[lane]);
       if (state[lane] >= Coder::low) continue;
-      bool fed = word[lane] != end[lane];
-      state[lane] = state[lane] << 32 | (fed ? load_word(word[lane]++) : 0);
-      clean &= fed;
+      bool available = word[lane] != end[lane];
+      state[lane] = state[lane] << 32 | (available ? load_word(word[lane]++) : 0);
+      valid &= available;
     }
-    clean &= word[lane] == end[lane] && state[lane] == Coder::low;
+    valid &= word[lane] == end[lane] && state[lane] == Coder::low;
   }
-  return clean;
+  return valid;
 }
 
 // Decodes all blocks into `out`; false as above.
@@ -90,19 +90,19 @@ bool decode_blocks(const Coder& coder, const Array<const uint32_t>& words,
   }
   require(used == words.size(), "the counts must add up to the words");
   nanobind::gil_scoped_release release;
-  constexpr size_t together = 4;  // more do not fit in the registers
-  std::atomic<bool> clean{true};
-  for_blocks(blocks, together, threads, [&](size_t begin, size_t end) {
+  constexpr size_t interleaved = 4;  // more do not fit in the registers
+  std::atomic<bool> valid{true};
+  for_blocks(blocks, interleaved, threads, [&](size_t begin, size_t end) {
     uint8_t* to = out.data() + begin * block_size;
     size_t count = std::min(end * block_size, out.size()) - begin * block_size;
-    if (count == together * block_size) {
-      if (!decode_lanes<together>(coder, &coded[begin], block_size, to)) clean = false;
+    if (count == interleaved * block_size) {
+      if (!decode_lanes<interleaved>(coder, &coded[begin], block_size, to)) valid = false;
       return;
     }
     for (size_t b = begin; b < end; ++b, to += block_size, count -= std::min(count, block_size))
-      if (!decode_lanes<1>(coder, &coded[b], std::min(count, block_size), to)) clean = false;
+      if (!decode_lanes<1>(coder, &coded[b], std::min(count, block_size), to)) valid = false;
   });
-  return clean;
+  return valid;
 }
 
 }  // namespace skinny

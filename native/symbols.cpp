@@ -4,8 +4,6 @@
 
 #include <array>
 #include <cstring>
-#include <string>
-#include <vector>
 
 #include "bind.h"
 #include "lanes.h"
@@ -40,34 +38,31 @@ nb::bytes encode(Array<const uint8_t> bytes, Array<const uint32_t> frequencies,
   Table table(frequencies);
   for (size_t i = 0; i < bytes.size(); ++i)
     require(table.frequency[bytes.data()[i]] != 0, "every byte must have a frequency");
-  std::vector<std::vector<uint32_t>> words(blocks);
-  std::string all;
+  WordBuffer words(bytes.size());
   {
     nb::gil_scoped_release release;
     for_blocks(blocks, 1, threads, [&](size_t block, size_t) {
       size_t begin = block * block_size, end = std::min(begin + block_size, bytes.size());
       uint64_t x = low;
+      uint32_t* word = words.end(block);
       for (size_t i = end; i-- > begin;) {
         uint64_t f = table.frequency[bytes.data()[i]];
         if (x >= (f * (low / slots)) << 32) {
-          words[block].push_back(static_cast<uint32_t>(x));
+          *--word = static_cast<uint32_t>(x);
           x >>= 32;
         }
         x = ((x / f) << slot_bits) + x % f + table.first[bytes.data()[i]];
       }
       states.data()[block] = x;
-      word_counts.data()[block] = static_cast<uint16_t>(words[block].size());
-      std::reverse(words[block].begin(), words[block].end());
+      word_counts.data()[block] = static_cast<uint16_t>(words.end(block) - word);
     });
-    for (const auto& block : words)
-      all.append(reinterpret_cast<const char*>(block.data()), block.size() * sizeof(uint32_t));
   }
-  return nb::bytes(all.data(), all.size());
+  return words.join(word_counts);
 }
 
-// Small tables, which stay in the first-level cache.
+// Its tables are small enough for the first-level cache.
 struct Decoder {
-  struct Context {};
+  struct Context {};  // every symbol has the same frequencies
   struct Range {
     uint16_t frequency, first;
   };
@@ -97,9 +92,9 @@ bool decode(Array<const uint32_t> words, Array<const uint64_t> states,
   return decode_blocks(Decoder(Table(frequencies)), words, states, word_counts, bytes, threads);
 }
 
-// A value rotated left by one bit: its top byte is the symbol, the bytes below are the rest.
+// Rotates each value left by one bit: its top byte is then the symbol, the others are the rest.
 template <class T>
-void split_some(const uint8_t* values, size_t count, uint8_t* symbols, uint8_t* rest) {
+void split_values(const uint8_t* values, size_t count, uint8_t* symbols, uint8_t* rest) {
   for (size_t i = 0; i < count; ++i) {
     T bits;
     std::memcpy(&bits, values + i * sizeof(T), sizeof(T));
@@ -111,7 +106,7 @@ void split_some(const uint8_t* values, size_t count, uint8_t* symbols, uint8_t* 
 }
 
 template <class T>
-void join_some(const uint8_t* symbols, const uint8_t* rest, size_t count, uint8_t* values) {
+void join_values(const uint8_t* symbols, const uint8_t* rest, size_t count, uint8_t* values) {
   for (size_t i = 0; i < count; ++i) {
     T bits = static_cast<T>(static_cast<T>(symbols[i]) << (8 * sizeof(T) - 8));
     for (size_t byte = 0; byte + 1 < sizeof(T); ++byte)
@@ -121,16 +116,16 @@ void join_some(const uint8_t* symbols, const uint8_t* rest, size_t count, uint8_
   }
 }
 
-// Calls some(begin, count) for stretches of the values, on up to `threads` threads.
-template <class Some>
-void in_stretches(size_t values, size_t threads, Some some) {
+// Calls job(begin, count) for ranges of the values, on up to `threads` threads.
+template <class Job>
+void for_values(size_t values, size_t threads, Job job) {
   for_blocks(block_count(values), 4, threads, [&](size_t begin, size_t end) {
     size_t from = begin * block_size;
-    some(from, std::min(end * block_size, values) - from);
+    job(from, std::min(end * block_size, values) - from);
   });
 }
 
-void check_planes(size_t width, size_t values, size_t symbols, size_t rest) {
+void check_sizes(size_t width, size_t values, size_t symbols, size_t rest) {
   require(width == 1 || width == 2 || width == 4 || width == 8, "width must be 1, 2, 4 or 8 bytes");
   require(values == symbols * width, "there must be one symbol per value");
   require(rest == symbols * (width - 1), "the rest must have the other bytes of every value");
@@ -146,20 +141,20 @@ void check_planes(size_t width, size_t values, size_t symbols, size_t rest) {
 
 void split(Array<const uint8_t> values, size_t width, Array<uint8_t> symbols, Array<uint8_t> rest,
            size_t threads) {
-  check_planes(width, values.size(), symbols.size(), rest.size());
+  check_sizes(width, values.size(), symbols.size(), rest.size());
   nb::gil_scoped_release release;
-  in_stretches(symbols.size(), threads, [&](size_t at, size_t count) {
-    SKINNY_BY_WIDTH(split_some<T>(values.data() + at * width, count, symbols.data() + at,
+  for_values(symbols.size(), threads, [&](size_t at, size_t count) {
+    SKINNY_BY_WIDTH(split_values<T>(values.data() + at * width, count, symbols.data() + at,
                                   rest.data() + at * (width - 1)))
   });
 }
 
 void join(Array<const uint8_t> symbols, Array<const uint8_t> rest, size_t width,
           Array<uint8_t> values, size_t threads) {
-  check_planes(width, values.size(), symbols.size(), rest.size());
+  check_sizes(width, values.size(), symbols.size(), rest.size());
   nb::gil_scoped_release release;
-  in_stretches(symbols.size(), threads, [&](size_t at, size_t count) {
-    SKINNY_BY_WIDTH(join_some<T>(symbols.data() + at, rest.data() + at * (width - 1), count,
+  for_values(symbols.size(), threads, [&](size_t at, size_t count) {
+    SKINNY_BY_WIDTH(join_values<T>(symbols.data() + at, rest.data() + at * (width - 1), count,
                                  values.data() + at * width))
   });
 }

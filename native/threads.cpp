@@ -1,22 +1,24 @@
 #include "threads.h"
 
+#include <new>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 namespace skinny {
 
-void in_parallel(size_t parts, const std::function<void(size_t)>& part) {
-  if (parts == 0) return;
+void in_parallel(size_t tasks, const std::function<void(size_t)>& task) {
+  if (tasks == 0) return;
   std::vector<std::thread> helpers;
-  helpers.reserve(parts - 1);
+  helpers.reserve(tasks - 1);
   size_t started = 1;
   try {
-    for (; started < parts; ++started) helpers.emplace_back(part, started);
-  } catch (const std::system_error&) {  // no more threads to be had: the caller does the rest
+    for (; started < tasks; ++started) helpers.emplace_back(std::cref(task), started);
+  } catch (const std::system_error&) {  // no more threads: the caller runs the remaining tasks
+  } catch (const std::bad_alloc&) {
   }
-  part(0);
-  for (size_t rest = started; rest < parts; ++rest) part(rest);
+  task(0);
+  for (size_t index = started; index < tasks; ++index) task(index);
   for (std::thread& helper : helpers) helper.join();
 }
 

@@ -1,8 +1,10 @@
 """The compiled kernels: found or done without, chosen by instruction set and number of threads."""
 
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -27,8 +29,42 @@ print(*[warning.message for warning in caught], sep="\\n")
 """
 
 
-def run(tmp_path, prepare="", **environment):
-    program = ROUND_TRIP.format(prepare=prepare)
+NETWORK = """
+import sys, warnings
+import numpy as np
+{prepare}
+warnings.simplefilter("ignore")
+from skinny import packing
+from skinny.runtime import load
+weights = np.eye(3, dtype=np.float32)
+nodes = [{{"op": "linear", "inputs": ["x"], "output": "y", "weight": "w", "bias": None}}]
+inputs = [{{"name": "x", "shape": [None, 3], "dtype": "float32"}}]
+graph = {{"inputs": inputs, "nodes": nodes, "outputs": ["y"]}}
+packing.write(sys.argv[1], {{"w": weights}}, graph=graph)
+print(load(sys.argv[1])(weights).trace())
+"""
+
+# Encodes more than fits into the memory that is left.
+OUT_OF_MEMORY = """
+import resource, sys
+import numpy as np
+from skinny import _native
+data = np.random.default_rng(0).integers(0, 256, 1 << 25, dtype=np.uint8)
+blocks = data.size >> 14
+states, counts = np.zeros(blocks, np.uint64), np.zeros(blocks, np.uint16)
+frequencies = np.array({frequencies}, np.uint32)
+with open("/proc/self/statm") as statm:
+    used = int(statm.read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (24 << 20),) * 2)
+try:
+    _native.{encode}(data, frequencies, states, counts, 2)
+except MemoryError:
+    print("MemoryError")
+"""
+
+
+def run(tmp_path, prepare="", program=ROUND_TRIP, **environment):
+    program = program.format(prepare=prepare)
     return subprocess.run(
         [sys.executable, "-c", program, str(tmp_path / "file")],
         env=os.environ | environment,
@@ -49,6 +85,30 @@ def test_the_extension_can_be_left_out_on_purpose_and_in_silence(tmp_path):
     done = run(tmp_path, SKINNY_NATIVE="0")
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == ""
+
+
+def test_a_network_runs_without_the_extension(tmp_path):
+    done = run(tmp_path, "sys.modules['skinny._native'] = None", NETWORK)
+    assert done.stdout.strip() == "3.0", done.stderr
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
+@pytest.mark.parametrize(
+    ("encode", "frequencies"),
+    [("symbols_encode", [64] * 256), ("entropy_encode", [[1821] * 8 + [1816]])],
+)
+def test_an_encoder_that_runs_out_of_memory_raises(encode, frequencies):
+    pytest.importorskip("skinny._native", reason="the native extension was not built")
+    program = OUT_OF_MEMORY.format(encode=encode, frequencies=frequencies)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.strip() == "MemoryError", done.stderr
+
+
+def test_kernels_are_compiled_for_the_instructions_that_are_checked_for():
+    root = Path(__file__).parent.parent
+    flags = re.findall(r" -m([a-z0-9]+)\b(?!-)", (root / "CMakeLists.txt").read_text())
+    checks = re.findall(r'cpu_supports\("(\w+)"\)', (root / "native" / "isa.cpp").read_text())
+    assert sorted(flags) == sorted(checks)
 
 
 def test_an_instruction_set_that_is_none_is_told():
