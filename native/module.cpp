@@ -2,6 +2,8 @@
 #include "isa.h"
 
 NB_MODULE(_native, m) {
+  // A network that a global variable keeps until the interpreter ends is no leak to be told of.
+  nanobind::set_leak_warnings(false);
   m.def("isa", [] { return skinny::name(skinny::isa()); });
   skinny::bind_bitmask(m);
   skinny::bind_entropy(m);

@@ -20,6 +20,8 @@ namespace nb = nanobind;
 namespace skinny {
 namespace {
 
+constexpr size_t max_ring = size_t{1} << 40;  // floats: far from overflow, and from any memory
+
 void check(const View& v) {
   for (size_t field : {v.offset, v.channels, v.height, v.width, v.channel_stride, v.row_stride,
                        v.origin})
@@ -113,6 +115,8 @@ void add_chain(Engine& e, Mode mode, const View& source, const View& target, siz
     require(!flat && !split_channels && tile_rows == 1, "a pooled chain is computed row by row");
     check_axis(pool->rows, height, target.height);
     check_axis(pool->columns, width, target.width);
+    require(product(product(target.channels, height), width * n) <= max_ring,
+            "the rows of a pooled chain need too much memory");
   } else {
     require(height == target.height && width == target.width, "a chain must fill its output");
   }
