@@ -105,7 +105,8 @@ size_t Engine::singles(size_t images) {
 std::unique_ptr<Engine::Workspace> Engine::acquire(size_t floats) const {
   std::unique_ptr<Workspace> found;
   {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock) return std::make_unique<Workspace>(floats);
     auto fits = std::find_if(idle_.begin(), idle_.end(),
                              [&](const auto& workspace) { return workspace->size >= floats; });
     if (fits != idle_.end()) {
@@ -119,8 +120,8 @@ std::unique_ptr<Engine::Workspace> Engine::acquire(size_t floats) const {
 }
 
 void Engine::recycle(std::unique_ptr<Workspace> workspace) const {
-  std::lock_guard lock(mutex_);
-  idle_.push_back(std::move(workspace));
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  if (lock) idle_.push_back(std::move(workspace));
 }
 
 void Engine::run(const Images& x, size_t images, float* y, size_t threads,

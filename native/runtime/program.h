@@ -55,7 +55,7 @@ class Engine {
   void recycle(std::unique_ptr<Workspace> workspace) const;
 
   std::array<Program, mode_count> programs_;
-  mutable std::mutex mutex_;
+  mutable std::mutex mutex_;  // never waited for: in a forked child it may stay locked
   mutable std::vector<std::unique_ptr<Workspace>> idle_;  // of former calls, to be used again
 };
 

@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <mutex>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -10,7 +12,15 @@
 namespace skinny {
 namespace {
 
-constexpr int spins = 2000;  // some tens of microseconds
+using std::chrono::microseconds;
+using std::chrono::steady_clock;
+
+// How long a thread spins before it sleeps. Threads reach a barrier a few microseconds apart, and
+// waking a sleeping thread takes longer than that. But where another process has the other core, a
+// spinning thread keeps the thread it waits for from running. Between calls there is no such thread,
+// and calls from Python are farther apart.
+constexpr microseconds spin_at_barrier{10};
+constexpr microseconds spin_between_calls{50};
 
 inline void pause() {
 #if defined(__x86_64__)
@@ -20,13 +30,18 @@ inline void pause() {
 #endif
 }
 
-// Returns when `value` is no longer `old`.
-void wait_while(const std::atomic<uint32_t>& value, uint32_t old) {
-  for (int i = 0; i < spins; ++i) {
-    if (value.load(std::memory_order_acquire) != old) return;
-    pause();
-  }
-  while (value.load(std::memory_order_acquire) == old) value.wait(old, std::memory_order_acquire);
+// Returns when `value` is no longer `old`; the thread that changes it last must call notify.
+void wait_while(const std::atomic<uint32_t>& value, uint32_t old, microseconds spin) {
+  auto changed = [&] { return value.load(std::memory_order_acquire) != old; };
+  if (changed()) return;
+  auto stop = steady_clock::now() + spin;
+  do {
+    for (int i = 0; i < 8; ++i) {  // a pause takes up to 150 cycles, reading the clock about 50
+      pause();
+      if (changed()) return;
+    }
+  } while (steady_clock::now() < stop);
+  while (!changed()) value.wait(old, std::memory_order_acquire);
 }
 
 class ThreadPool {
@@ -43,6 +58,8 @@ class ThreadPool {
       }
     } catch (const std::system_error&) {  // the system has no more threads: a smaller team
       wanted = helpers_.size() + 1;
+    } catch (const std::bad_alloc&) {
+      wanted = helpers_.size() + 1;
     }
     Barrier barrier(wanted);
     work_ = &work;
@@ -53,14 +70,14 @@ class ThreadPool {
     round_.notify_all();
     work(0, wanted, barrier);
     for (uint32_t running; (running = running_.load(std::memory_order_acquire)) != 0;)
-      wait_while(running_, running);
+      wait_while(running_, running, spin_at_barrier);
     return true;
   }
 
  private:
   void help(size_t rank, uint32_t seen) {
     for (;;) {
-      wait_while(round_, seen);
+      wait_while(round_, seen, spin_between_calls);
       ++seen;
       if (rank < size_) (*work_)(rank, size_, *barrier_);
       if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) running_.notify_one();
@@ -78,16 +95,17 @@ class ThreadPool {
 // The process's pool. Never destroyed: its threads wait until the process ends. A forked child has
 // none of these threads, and perhaps a locked mutex, so it starts a pool of its own.
 ThreadPool& pool() {
-  static std::mutex mutex;
-  static std::atomic<ThreadPool*> current{nullptr};
-  static std::atomic<pid_t> owner{0};
-  if (owner.load() == getpid()) return *current.load();
-  std::lock_guard lock(mutex);
-  if (owner.load() != getpid()) {
-    current = new ThreadPool;
-    owner = getpid();
-  }
-  return *current.load();
+  struct Owned {
+    pid_t owner = getpid();
+    ThreadPool pool;
+  };
+  static std::atomic<Owned*> current{nullptr};  // no mutex: a fork could leave it locked
+  Owned* found = current.load(std::memory_order_acquire);
+  if (found && found->owner == getpid()) return found->pool;
+  auto* fresh = new Owned;
+  if (current.compare_exchange_strong(found, fresh, std::memory_order_acq_rel)) return fresh->pool;
+  delete fresh;  // another thread was first; it has no threads yet
+  return found->pool;
 }
 
 }  // namespace
@@ -100,7 +118,7 @@ void Barrier::wait() {
     round_.fetch_add(1, std::memory_order_release);
     round_.notify_all();
   } else {
-    wait_while(round_, round);
+    wait_while(round_, round, spin_at_barrier);
   }
 }
 
