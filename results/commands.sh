@@ -81,7 +81,7 @@ skinny reproduce table3 --scale small --runs runs
 skinny reproduce table1 --scale small --runs runs
 skinny reproduce tuned --data cifar10 --scale small --runs runs
 
-# What is kept of the runs. This page is made of it:
+# The records that are kept of the runs. This page is made of them:
 for data in mnist cifar10; do
   skinny record search/$data-search-* --into results/records/$data-search.jsonl
   skinny record runs/$data-small-* --into results/records/$data-small.jsonl

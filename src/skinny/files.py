@@ -1,6 +1,7 @@
 """Writing files so that a reader sees the old one or the new one, and never half of either."""
 
 import contextlib
+import glob
 import os
 import secrets
 from collections.abc import Iterator
@@ -39,3 +40,9 @@ def _create_beside(path: Path) -> tuple[int, Path]:
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
         with contextlib.suppress(FileExistsError):
             return os.open(temporary, flags, 0o666), temporary
+
+
+def remove_temporaries(path: Path) -> None:
+    """Remove what killed writers of `path` left; only for who alone may write it."""
+    for temporary in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        temporary.unlink(missing_ok=True)

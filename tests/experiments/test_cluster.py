@@ -26,6 +26,6 @@ def test_a_grid_runs_on_a_local_cluster_and_a_failure_stays_its_own(tmp_path, ti
         outcomes = sweep(configs, Store(tmp_path), executor=Cluster(), check_data=False)
         assert [outcome.status for outcome in outcomes] == ["trained", "diverged", "failed"]
         again = sweep(configs[:1], Store(tmp_path), executor=Cluster(), check_data=False)
-        assert again[0].status == "there already"
+        assert again[0].status == "already trained"
     finally:
         ray.shutdown()

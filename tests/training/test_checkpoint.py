@@ -18,13 +18,13 @@ def refuse(text):
 
 def test_the_last_checkpoint_is_read_back(tmp_path):
     states(tmp_path)
-    state = checkpoint.load(tmp_path, refuse)
+    state = checkpoint.load(tmp_path, refuse, dict)
     assert state["number"] == 1
     assert torch.equal(state["tensor"], torch.ones(50))
 
 
 def test_no_checkpoint_is_no_error(tmp_path):
-    assert checkpoint.load(tmp_path / "nosuch", refuse) is None
+    assert checkpoint.load(tmp_path / "nosuch", refuse, dict) is None
 
 
 def test_a_damaged_one_falls_back_to_the_one_before_and_says_so(tmp_path):
@@ -38,7 +38,7 @@ def test_a_damaged_one_falls_back_to_the_one_before_and_says_so(tmp_path):
     for damaged in damages:
         (tmp_path / "last.pt").write_bytes(damaged)
         said = []
-        assert checkpoint.load(tmp_path, said.append)["number"] == 0
+        assert checkpoint.load(tmp_path, said.append, dict)["number"] == 0
         assert len(said) == 1
         assert "last.pt is damaged" in said[0]
 
@@ -46,24 +46,24 @@ def test_a_damaged_one_falls_back_to_the_one_before_and_says_so(tmp_path):
 def test_a_damaged_one_never_takes_the_place_of_a_good_one(tmp_path):
     states(tmp_path)
     (tmp_path / "last.pt").write_bytes(b"SKINNYCK nonsense")
-    assert checkpoint.load(tmp_path, lambda text: None, set_aside=True)["number"] == 0
+    assert checkpoint.load(tmp_path, lambda text: None, dict, set_aside=True)["number"] == 0
     checkpoint.save(tmp_path, {"number": 2})
     (tmp_path / "last.pt").write_bytes(b"SKINNYCK nonsense")
-    assert checkpoint.load(tmp_path, lambda text: None)["number"] == 0
+    assert checkpoint.load(tmp_path, lambda text: None, dict)["number"] == 0
 
 
 def test_a_kill_between_the_two_renames_loses_nothing(tmp_path):
     states(tmp_path)
     (tmp_path / "last.pt").rename(tmp_path / "previous.pt")
-    assert checkpoint.load(tmp_path, refuse)["number"] == 1
+    assert checkpoint.load(tmp_path, refuse, dict)["number"] == 1
 
 
 def test_when_all_are_damaged_the_run_is_not_silently_begun_again(tmp_path):
     states(tmp_path)
     for name in ("last.pt", "previous.pt"):
         (tmp_path / name).write_bytes(b"SKINNYCK nonsense")
-    with pytest.raises(SkinnyError, match=r"no checkpoint .* is whole"):
-        checkpoint.load(tmp_path, lambda text: None)
+    with pytest.raises(SkinnyError, match=r"no checkpoint .* can be used"):
+        checkpoint.load(tmp_path, lambda text: None, dict)
 
 
 def test_code_in_a_checkpoint_is_not_run(tmp_path):
@@ -79,5 +79,5 @@ def test_code_in_a_checkpoint_is_not_run(tmp_path):
     file = b"SKINNYCK" + hashlib.sha256(payload).digest() + payload
     (tmp_path / "last.pt").write_bytes(file)
     with pytest.raises(SkinnyError):
-        checkpoint.load(tmp_path, lambda text: None)
+        checkpoint.load(tmp_path, lambda text: None, dict)
     assert not (tmp_path / "pwned").exists()

@@ -1,5 +1,6 @@
 """kill -9 at the worst moments: the same command again ends with the very same weights."""
 
+import json
 import os
 import signal
 import subprocess
@@ -17,19 +18,68 @@ COMMAND = [
 ]  # fmt: skip
 TIMEOUT = 120  # seconds until a hanging test is given up
 
+# Forks a process for every command that it is sent. Importing PyTorch takes longer than anything
+# else here, so that it is done once; no child has trained or computed anything before it starts.
+FORKS = """
+import json, os, signal, sys
+import skinny.cli.train
 
-def start(runs, script="import sys; from skinny.cli.main import main; sys.exit(main())", *extra):
-    return subprocess.Popen(
-        [sys.executable, "-c", script, *extra, *COMMAND, "--runs", str(runs)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+timeout = int(sys.argv[1])
+
+for line in sys.stdin:
+    script, output, argv = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        file = os.open(output, os.O_WRONLY | os.O_CREAT)
+        os.dup2(file, 1)
+        os.dup2(file, 2)
+        sys.argv = argv
+        signal.alarm(timeout)  # which ends a child that hangs
+        exec(script, {"__name__": "__main__"})
+        sys.exit()
+    print(child, flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+COMMAND_LINE = "import sys; from skinny.cli.main import main; sys.exit(main())"
 
 
-def finish(process):
-    output, _ = process.communicate(timeout=TIMEOUT)
-    return process.returncode, output
+class Forks:
+    """Processes as `subprocess.Popen` would start them, one at a time."""
+
+    def __init__(self):
+        self._server = subprocess.Popen(
+            [sys.executable, "-c", FORKS, str(TIMEOUT)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def start(self, runs, script=COMMAND_LINE, *extra):
+        self._output = runs.with_name(f"{runs.name}-output")
+        self._output.unlink(missing_ok=True)
+        argv = ["skinny", *extra, *COMMAND, "--runs", str(runs)]
+        self._server.stdin.write(json.dumps([script, str(self._output), argv]) + "\n")
+        self._server.stdin.flush()
+        return int(self._server.stdout.readline())
+
+    def finish(self):
+        """Exit code and output."""
+        code = int(self._server.stdout.readline())
+        return code, self._output.read_text()
+
+    def run(self, *arguments):
+        self.start(*arguments)
+        return self.finish()
+
+    def stop(self):
+        self._server.communicate(timeout=TIMEOUT)
+
+
+@pytest.fixture(scope="module")
+def forks():
+    made = Forks()
+    yield made
+    made.stop()
 
 
 def only_folder(runs):
@@ -40,7 +90,7 @@ def only_folder(runs):
 def final_weights(runs):
     folder = only_folder(runs)
     assert folder.result() is not None
-    return checkpoint.load(folder.checkpoints, pytest.fail)["session"]["model"]
+    return checkpoint.load(folder.checkpoints, pytest.fail, dict)["session"]["model"]
 
 
 def assert_same(a, b):
@@ -50,9 +100,13 @@ def assert_same(a, b):
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory):
+    """By the command itself, in a process of its own."""
     runs = tmp_path_factory.mktemp("whole")
-    code, output = finish(start(runs))
-    assert code == 0, output
+    subprocess.run(
+        [sys.executable, "-c", COMMAND_LINE, *COMMAND, "--runs", str(runs)],
+        check=True,
+        timeout=TIMEOUT,
+    )
     return final_weights(runs)
 
 
@@ -80,13 +134,13 @@ sys.exit(main())
 
 
 @pytest.mark.parametrize(("step", "phase"), [(6, "sparse"), (14, "dense"), (22, "sparse")])
-def test_killed_in_any_span_it_goes_on_exactly(tmp_path, uninterrupted, step, phase):
+def test_killed_in_any_span_it_goes_on_exactly(tmp_path, forks, uninterrupted, step, phase):
     """Epochs have four steps, and the spans are D1 S2 D1 S2: killed in the midst of an epoch."""
-    code, output = finish(start(tmp_path, KILLS_ITSELF_AT_STEP, str(step)))
+    code, output = forks.run(tmp_path, KILLS_ITSELF_AT_STEP, str(step))
     assert code == -signal.SIGKILL
     assert output.splitlines()[-1] == f"killed in a {phase} span"
     assert only_folder(tmp_path).result() is None
-    code, output = finish(start(tmp_path))
+    code, output = forks.run(tmp_path)
     assert code == 0, output
     assert "going on in" in output
     assert_same(final_weights(tmp_path), uninterrupted)
@@ -115,11 +169,13 @@ sys.exit(main())
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="finds open files in /proc")
-def test_killed_while_writing_a_checkpoint_it_goes_on_exactly(tmp_path, uninterrupted):
-    assert finish(start(tmp_path, KILLS_ITSELF))[0] == -signal.SIGKILL
+def test_killed_while_writing_a_checkpoint_it_goes_on_exactly(tmp_path, forks, uninterrupted):
+    assert forks.run(tmp_path, KILLS_ITSELF)[0] == -signal.SIGKILL
     assert len(only_folder(tmp_path).metrics()) == 3  # the third checkpoint was being written
-    code, output = finish(start(tmp_path))
+    assert len(list(tmp_path.rglob("*.tmp"))) == 1
+    code, output = forks.run(tmp_path)
     assert code == 0, output
+    assert not list(tmp_path.rglob("*.tmp"))
     assert_same(final_weights(tmp_path), uninterrupted)
 
 
@@ -132,14 +188,14 @@ sys.exit(main())
 """
 
 
-def test_interrupted_by_ctrl_c_it_says_so_in_one_line(tmp_path):
-    process = start(tmp_path, HEARS_CTRL_C)
+def test_interrupted_by_ctrl_c_it_says_so_in_one_line(tmp_path, forks):
+    process = forks.start(tmp_path, HEARS_CTRL_C)
     deadline = time.monotonic() + TIMEOUT
     while not (any(tmp_path.iterdir()) and only_folder(tmp_path).metrics()):
-        assert process.poll() is None
         assert time.monotonic() < deadline
-    process.send_signal(signal.SIGINT)
-    code, output = finish(process)
+        time.sleep(0.01)
+    os.kill(process, signal.SIGINT)
+    code, output = forks.finish()
     assert code == 130
     assert output.splitlines()[-1] == "skinny: interrupted; run the same command again to go on"
     assert "Traceback" not in output
@@ -157,13 +213,13 @@ sys.exit(main())
 
 
 @pytest.mark.parametrize("limit", [500, 8000])  # the config does not fit; a checkpoint does not
-def test_a_full_disk_ends_in_one_line_and_spoils_nothing(tmp_path, uninterrupted, limit):
-    code, output = finish(start(tmp_path, FULL_DISK, str(limit)))
+def test_a_full_disk_ends_in_one_line_and_spoils_nothing(tmp_path, forks, uninterrupted, limit):
+    code, output = forks.run(tmp_path, FULL_DISK, str(limit))
     assert code == 1
     assert "cannot write to" in output.splitlines()[-1]
     assert "run the same command again" in output.splitlines()[-1]
     assert not any("Traceback" in line for line in output.splitlines())
     assert not list((only_folder(tmp_path).path).rglob("*.tmp"))
-    code, output = finish(start(tmp_path))
+    code, output = forks.run(tmp_path)
     assert code == 0, output
     assert_same(final_weights(tmp_path), uninterrupted)

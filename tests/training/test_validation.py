@@ -5,6 +5,7 @@ import torch
 
 from skinny.errors import SkinnyError
 from skinny.training import Config, RunFolder, load_run, train
+from skinny.training import config as configs
 from skinny.training.session import load_data
 from skinny.training.validation import hold_out
 
@@ -57,5 +58,33 @@ def test_a_subset_that_leaves_nothing_to_hold_out_is_refused():
         hold_out(dataset, len(dataset.train), 1)
 
 
-def test_the_config_knows_the_field():
-    assert dataclasses.replace(Config(), val_size=5).hash != Config().hash
+def test_who_judges_a_run_is_part_of_its_identity():
+    hashes = {Config().hash, Config(val_size=50).hash, Config(test_size=50).hash}
+    assert len(hashes) == 3
+
+
+def test_a_share_of_the_test_images_judges_and_the_weights_are_the_same(tmp_path):
+    config = Config(train_size=100, width=0.125, epochs=2, batch_size=32)
+    train(config, RunFolder(tmp_path / "all"))
+    result = train(dataclasses.replace(config, test_size=40), RunFolder(tmp_path / "share"))
+    assert result["test_images"] == [4] * 10
+    whole, share = (load_run(tmp_path / name) for name in ("all", "share"))
+    for name, value in whole.model.state_dict().items():
+        assert torch.equal(value, share.model.state_dict()[name]), name
+    assert len(share.dataset.test) == 40
+    again = load_data(dataclasses.replace(config, test_size=40, seed=7)).test
+    assert torch.equal(again.images, share.dataset.test.images)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "complaint"),
+    [
+        ({"test_size": 0}, "test_size is 0; it must be at least 1"),
+        ({"test_size": 9}, "test_size is 9; digits has 360 test images of 10 classes"),
+        ({"test_size": 361}, "give 10 to 360"),
+        ({"test_size": 50, "val_size": 50}, "give one"),
+    ],
+)
+def test_an_impossible_share_of_the_test_images_says_why(sizes, complaint):
+    with pytest.raises(SkinnyError, match=complaint):
+        load_data(configs.check(Config(**sizes)))

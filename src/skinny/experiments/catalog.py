@@ -215,8 +215,8 @@ def tuned(data: str, scale: Scale) -> Experiment:
             Panel(
                 "at 90 % sparsity",
                 tuple(tuning.tuned(arm, grid) for arm in (dense(base), ours, *others)),
-                note="Every arm has the settings, of one grid for all, with which a network "
-                "of it was most accurate on training images that were held out. Chosen were:",
+                note="Every arm has the settings, of one grid for all, with which its network "
+                "was most accurate on training images that were held out. Chosen were:",
                 contrasts=tuple((ours.label, other.label) for other in others),
                 against="dense",
             ),

@@ -102,12 +102,12 @@ def finding(study: Study, rows: list[Row], margin: float) -> str:
         "equivalent": f"equivalent to it within {_points(margin)}",
         "no worse": f"not worse by {_points(margin)}",
         "worse": "less accurate",
-        "undecided": "undecided with so few seeds",
+        "undecided": "undecided with these seeds",
     }
-    parts = [
+    clauses = [
         f"{told_as[verdict]}: {', '.join(labels)}" for verdict, labels in groups.items() if labels
     ]
-    text = "; ".join(parts) + "."
+    text = "; ".join(clauses) + "."
     if not groups["better"]:
         text = text.replace("to it", "to dense training", 1).replace(
             "less accurate", "less accurate than dense training", 1

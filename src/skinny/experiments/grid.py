@@ -45,14 +45,14 @@ def _changed(base: Config, changes: Mapping[str, Any]) -> Config:
 def parse_axis(text: str) -> tuple[str, list[Any]]:
     """`FIELD=VALUE,VALUE,...` with each value read by the field's type.
 
-    `none` is no value; the parts of a value that is itself a list are joined by `+`, as in
+    `none` is no value; the items of a value that is itself a list are joined by `+`, as in
     `layers=conv1=0.5+conv2=0.8,none`.
     """
     name, equals, values = text.partition("=")
     if not equals or not values:
         raise SkinnyError(f"{text!r} is not FIELD=VALUE,VALUE,...; for example sparsity=0.5,0.9")
     field = _field(name)
-    return name, [_value(name, field.type, part) for part in values.split(",")]
+    return name, [_value(name, field.type, value) for value in values.split(",")]
 
 
 def _field(name: str) -> "dataclasses.Field[Any]":
@@ -65,14 +65,14 @@ def _value(name: str, kind: Any, text: str) -> Any:
     if get_origin(kind) in (types.UnionType, Union):
         if text == _NONE:
             return None
-        kind = next(part for part in get_args(kind) if part is not type(None))
+        kind = next(one for one in get_args(kind) if one is not type(None))
     if get_origin(kind) is Literal:
         if text not in get_args(kind):
             raise SkinnyError(f"{name} is {text!r}; allowed: {', '.join(get_args(kind))}")
         return text
     if get_origin(kind) is tuple:
-        parts = [] if text == _NONE else text.split(_JOINED)
-        return tuple(_value(name, get_args(kind)[0], part) for part in parts)
+        items = [] if text == _NONE else text.split(_JOINED)
+        return tuple(_value(name, get_args(kind)[0], item) for item in items)
     if kind is bool:
         if text not in ("true", "false"):
             raise SkinnyError(f"{name} is {text!r}; allowed: true, false")

@@ -1,4 +1,4 @@
-"""One run of many: what it is, what is told of it, and how it is tried."""
+"""A job is one run of many: its config and folder, what it reports, and how it is tried."""
 
 import contextlib
 import os
@@ -74,7 +74,7 @@ class _Telling(Silent):
 
 
 def attempt(job: Job, tell: Tell, *, device: str = "auto", data_dir: str | None = None) -> Outcome:
-    """Train a job, from its checkpoint if it has one. What goes wrong is part of the outcome.
+    """Train a job, from its checkpoint if it has one. What goes wrong is in the outcome.
 
     The traceback of an error that is not a `SkinnyError` is left in the run folder.
     """

@@ -26,7 +26,7 @@ _KINDS = {
     "dense": "dense",
 }
 # what runs must share to stand in one study: data, network and length
-_SHARED = ("data", "train_size", "val_size", "augment", "model", "epochs")
+_SHARED = ("data", "train_size", "val_size", "test_size", "augment", "model", "epochs")
 
 
 @dataclass(frozen=True)
@@ -204,4 +204,6 @@ def _title(config: Config) -> str:
     images = "all training images" if config.train_size is None else f"{config.train_size:,} images"
     augmented = "" if config.augment == "none" else f", {config.augment}"
     held_out = "" if config.val_size is None else f", judged by {config.val_size:,} others held out"
+    if config.test_size is not None:
+        held_out = f", judged by {config.test_size:,} test images"
     return f"{config.model} on {config.data}: {images}{held_out}{augmented}, {config.epochs} epochs"

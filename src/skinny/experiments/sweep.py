@@ -69,7 +69,8 @@ def sweep(
             if job in over:
                 continue
             config = job.config
-            key = (config.data, config.train_size, config.resize, config.crop)
+            sizes = (config.train_size, config.val_size, config.test_size)
+            key = (config.data, *sizes, config.resize, config.crop)
             if key not in missing:
                 missing[key] = _why_no_data(config, data_dir)
             if (why := missing[key]) is not None:

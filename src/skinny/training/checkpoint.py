@@ -11,7 +11,7 @@ import os
 import pickle
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -21,6 +21,8 @@ from skinny.files import atomic_write
 _MAGIC = b"SKINNYCK"
 _HEADER = len(_MAGIC) + hashlib.sha256().digest_size
 
+_Restored = TypeVar("_Restored")
+
 
 def save(folder: Path, state: dict[str, Any]) -> None:
     """Make `state` the last checkpoint; the one before it is kept."""
@@ -29,7 +31,7 @@ def save(folder: Path, state: dict[str, Any]) -> None:
     torch.save(state, buffer)
     payload = buffer.getbuffer()
     last, previous = _files(folder)
-    fresh = folder / "fresh.pt"
+    fresh = fresh_file(folder)
     with atomic_write(fresh) as file:
         file.write(_MAGIC + hashlib.sha256(payload).digest())
         file.write(payload)
@@ -39,36 +41,58 @@ def save(folder: Path, state: dict[str, Any]) -> None:
 
 
 def load(
-    folder: Path, warn: Callable[[str], None], *, set_aside: bool = False
-) -> dict[str, Any] | None:
-    """The newest checkpoint that is whole, on the CPU; None where there is none at all.
+    folder: Path,
+    warn: Callable[[str], None],
+    restore: Callable[[dict[str, Any]], _Restored],
+    *,
+    set_aside: bool = False,
+) -> _Restored | None:
+    """What `restore` makes of the newest good checkpoint, on the CPU; None where there is none.
 
-    A damaged one is reported through `warn` and passed over; if all are damaged, that is an error,
-    since starting afresh would throw away the run. Who goes on to `save` asks to `set_aside`
-    damaged files, so that they never take the place of a good one.
+    Good is one that is whole and whose contents `restore` takes without an error. Others are
+    reported through `warn` and passed over; if no checkpoint is good, that is an error, since
+    starting afresh would throw away the run. Who goes on to `save` asks to `set_aside` what is not
+    good, so that it never takes the place of a good one.
     """
     damaged: list[tuple[Path, str]] = []
     for path in _files(folder):
         if not path.exists():
             continue
         try:
-            state = _read(path)
-            for bad, _ in damaged if set_aside else []:
-                os.replace(bad, bad.with_suffix(".damaged"))
-            return state
+            restored = _restore(path, restore)
         except SkinnyError as error:
             damaged.append((path, str(error)))
             warn(f"{error}; looking for the checkpoint before it")
+            continue
+        for bad, _ in damaged if set_aside else []:
+            os.replace(bad, bad.with_suffix(".damaged"))
+        return restored
     if damaged:
         raise SkinnyError(
-            f"no checkpoint in {folder} is whole ({'; '.join(text for _, text in damaged)}); "
+            f"no checkpoint in {folder} can be used ({'; '.join(text for _, text in damaged)}); "
             "remove the run folder to start afresh"
         )
     return None
 
 
+def fresh_file(folder: Path) -> Path:
+    """What a checkpoint is called until it is whole."""
+    return folder / "fresh.pt"
+
+
 def _files(folder: Path) -> tuple[Path, Path]:
     return folder / "last.pt", folder / "previous.pt"
+
+
+def _restore(path: Path, restore: Callable[[dict[str, Any]], _Restored]) -> _Restored:
+    state = _read(path)
+    try:
+        return restore(state)
+    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError, SkinnyError) as error:
+        reason = " ".join(str(error).split())
+        raise SkinnyError(
+            f"{path} does not fit this run: {type(error).__name__}: {reason:.300}"
+        ) from None
 
 
 def _read(path: Path) -> dict[str, Any]:

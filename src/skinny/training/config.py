@@ -57,6 +57,8 @@ class Config:
     """Train on this many images only, class-balanced and always the same ones."""
     val_size: int | None = None
     """Hold out this many training images and judge by them; the test images are not looked at."""
+    test_size: int | None = None
+    """Judge by this many test images only, class-balanced and always the same ones."""
     augment: Augment = "none"
     """What training images go through: nothing, horizontal flips, or flips and shifted crops."""
     resize: int | None = None
@@ -193,8 +195,12 @@ def check(config: Config) -> Config:
     rules = layer_rules(config)
     if rules and config.budget != "uniform":
         raise SkinnyError(f"layers can except from the uniform budget, not from {config.budget!r}")
-    if config.val_size is not None and config.val_size < 1:
-        raise SkinnyError(f"val_size is {config.val_size}; it must be at least 1")
+    for name in ("val_size", "test_size"):
+        size = getattr(config, name)
+        if size is not None and size < 1:
+            raise SkinnyError(f"{name} is {size}; it must be at least 1")
+    if config.val_size is not None and config.test_size is not None:
+        raise SkinnyError("val_size judges by training images, test_size by test images: give one")
     if config.unit == "step" and (config.reinit or config.reset_momentum):
         raise SkinnyError("reinit and reset_momentum happen between epochs: use --unit epoch")
     if config.unit == "epoch":  # how many steps there are is known when the data is

@@ -9,7 +9,8 @@ from typing import Any
 import filelock
 
 from skinny.errors import SkinnyError
-from skinny.files import atomic_write
+from skinny.files import atomic_write, remove_temporaries
+from skinny.training import checkpoint
 from skinny.training import config as configs
 from skinny.training.config import Config
 from skinny.training.json_text import parse, read_bytes
@@ -35,6 +36,10 @@ class RunFolder:
         self.model_file = self.path / "model.skinny"
         self.checkpoints = self.path / "checkpoint"
         self.figures = self.path / "figures"
+        self._written_under_lock = (
+            *(self.config_file, self.metrics_file, self.result_file, self.diverged_file),
+            *(self.histograms_file, self.model_file, checkpoint.fresh_file(self.checkpoints)),
+        )
         self._lock = filelock.FileLock(self.path / ".lock")
 
     def __enter__(self) -> "RunFolder":
@@ -45,6 +50,8 @@ class RunFolder:
             raise SkinnyError(f"another process is training in {self.path}") from None
         except OSError as error:
             raise SkinnyError(f"cannot use {self.path}: {error.strerror}") from None
+        for file in self._written_under_lock:
+            remove_temporaries(file)
         return self
 
     def __exit__(

@@ -32,10 +32,16 @@ def load_run(path: str | os.PathLike[str], *, data_dir: str | None = None) -> Tr
     result = folder.result()
     if result is None:
         raise SkinnyError(f"{folder.path} is not finished; run its training again to go on")
-    state = checkpoint.load(folder.checkpoints, lambda text: warnings.warn(text, stacklevel=4))
-    if state is None or state["position"]["epoch"] != config.epochs:
-        raise SkinnyError(f"{folder.path} has lost the checkpoint of its last epoch")
     dataset = load_data(config, data_dir)
     model = build_model(config, dataset)
-    model.load_state_dict(state["session"]["model"])
+
+    def restore(state: dict[str, Any]) -> int:
+        model.load_state_dict(state["session"]["model"])
+        return int(state["position"]["epoch"])
+
+    epoch = checkpoint.load(
+        folder.checkpoints, lambda text: warnings.warn(text, stacklevel=4), restore
+    )
+    if epoch != config.epochs:
+        raise SkinnyError(f"{folder.path} has lost the checkpoint of its last epoch")
     return TrainedRun(config, model.eval(), dataset, result)

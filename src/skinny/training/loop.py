@@ -112,13 +112,17 @@ def _writing(folder: RunFolder) -> Iterator[None]:
 
 def _resume(session: Session, position: Position, folder: RunFolder, watcher: Observer) -> None:
     """Go on from the last checkpoint, if there is one."""
-    state = checkpoint.load(folder.checkpoints, watcher.note, set_aside=True)
-    if state is None:
+
+    def restore(state: dict[str, Any]) -> Position:
+        session.load_state(state["session"])
+        return _checked(Position(**state["position"]), session)
+
+    found = checkpoint.load(folder.checkpoints, watcher.note, restore, set_aside=True)
+    if found is None:
         with _writing(folder):
             folder.keep_metrics(0)
         return
-    session.load_state(state["session"])
-    vars(position).update(vars(Position(**state["position"])))
+    vars(position).update(vars(found))
     if len(folder.metrics()) < position.epoch:
         raise SkinnyError(
             f"{folder.metrics_file} is damaged: it lacks epochs that the checkpoint has; "
@@ -128,6 +132,16 @@ def _resume(session: Session, position: Position, folder: RunFolder, watcher: Ob
         folder.keep_metrics(position.epoch)
     where = f"epoch {position.epoch + 1}" + (f", step {position.step}" if position.step else "")
     watcher.note(f"going on in {folder.path} from {where}")
+
+
+def _checked(position: Position, session: Session) -> Position:
+    """ValueError or TypeError unless the training can be there."""
+    epochs, steps = session.config.epochs, len(session.train_batches)
+    if not (0 <= position.epoch <= epochs and 0 <= position.step < steps):
+        raise ValueError(
+            f"it is of epoch {position.epoch}, step {position.step}; there are {epochs} of {steps}"
+        )
+    return position
 
 
 def _save(session: Session, position: Position, folder: RunFolder) -> None:

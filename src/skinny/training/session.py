@@ -15,7 +15,7 @@ from skinny.iht.events import Event
 from skinny.iht.timeline import Timeline
 from skinny.training import config as configs
 from skinny.training.config import Config
-from skinny.training.validation import hold_out
+from skinny.training.validation import hold_out, share_of_test
 
 _DTYPE = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -57,6 +57,7 @@ class Session:
     def load_state(self, state: dict[str, Any]) -> None:
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
+        _check_shapes(self.optimizer)
         self.iht.load_state_dict(state["iht"])
         self.scaler.load_state_dict(state["scaler"])
         torch.set_rng_state(state["random"]["cpu"])
@@ -136,9 +137,10 @@ def load_data(config: Config, data_dir: str | None = None) -> data.Dataset:
     load = partial(
         data.load, config.data, data_dir=data_dir, resize=config.resize, crop=config.crop
     )
-    if config.val_size is None:
-        return load(train_size=config.train_size)
-    return hold_out(load(), config.train_size, config.val_size)
+    if config.val_size is not None:
+        return hold_out(load(), config.train_size, config.val_size)
+    dataset = load(train_size=config.train_size)
+    return dataset if config.test_size is None else share_of_test(dataset, config.test_size)
 
 
 def build_model(config: Config, dataset: data.Dataset) -> nn.Module:
@@ -191,6 +193,17 @@ def build_optimizer(config: Config, model: nn.Module) -> torch.optim.Optimizer:
     return torch.optim.SGD(
         described, lr=config.lr, momentum=config.momentum, nesterov=config.nesterov
     )
+
+
+def _check_shapes(optimizer: torch.optim.Optimizer) -> None:
+    """What `load_state_dict` does not look at, and what would fail in the next step."""
+    for parameter, state in optimizer.state.items():
+        for name, value in state.items():
+            if torch.is_tensor(value) and value.ndim and value.shape != parameter.shape:
+                raise ValueError(
+                    f"the optimizer's {name} has the shape {list(value.shape)}, "
+                    f"its parameter {list(parameter.shape)}"
+                )
 
 
 def choose_device(device: str) -> torch.device:

@@ -67,14 +67,12 @@ def _first_layer(run: Run) -> NDArray[np.float32] | None:
     if run.folder is None:
         return None
     try:
-        state = checkpoint.load(run.folder.checkpoints, lambda text: None)
+        return checkpoint.load(
+            run.folder.checkpoints,
+            lambda text: None,
+            lambda state: _picturable(state["session"]["model"]),
+        )
     except SkinnyError:
-        return None
-    if state is None:
-        return None
-    try:
-        return _picturable(state["session"]["model"])
-    except (KeyError, TypeError, AttributeError):
         return None
 
 
