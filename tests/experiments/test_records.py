@@ -93,7 +93,7 @@ def change(**changes):
             inner = kept
             *above, last = name.split("__")
             for key in above:
-                inner = inner[key]
+                inner = inner[int(key) if key.isdigit() else key]
             inner[last] = value
         return json.dumps(kept) + "\n"
 
@@ -118,6 +118,11 @@ def change(**changes):
         (change(metrics=[]), "0 whole records of 2 epochs"),
         (change(metrics={}), "no list of epochs"),
         (change(metrics=[1, 2]), "no list of epochs"),
+        (change(metrics__0__train_accuracy="high"), "'high' in epoch 1 is no share"),
+        (change(metrics__1__mask_updates=[3]), "mask updates of epoch 2"),
+        (change(metrics__1__mask_updates=[{"change_ratio": 2}]), "2 in epoch 2 is no share"),
+        (change(result__versions=[1]), "versions"),
+        (change(config__dropout={}), "dropout is {}"),
         (change(greedy=[]), "search of layers"),
         (change(greedy={"0.9": {"a": "many"}}), "invalid literal"),
     ],

@@ -115,17 +115,17 @@ KILLS_ITSELF_AT_STEP = """
 import os, signal, sys
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from skinny.cli.main import main
-from skinny.training import session
+from skinny.training import loop
 
-target, steps, parts = int(sys.argv.pop(1)), 0, []
-build = session.build
-session.build = lambda *args, **kwargs: parts.append(build(*args, **kwargs)) or parts[0]
+target, steps, sessions = int(sys.argv.pop(1)), 0, []
+build = loop.build
+loop.build = lambda *args, **kwargs: sessions.append(build(*args, **kwargs)) or sessions[0]
 
 def count(*_):
     global steps
     steps += 1
     if steps == target:
-        print("killed in a", parts[0].iht.span.phase, "span", flush=True)
+        print("killed in a", sessions[0].iht.span.phase, "span", flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
 
 register_optimizer_step_post_hook(count)

@@ -65,6 +65,8 @@ def check_metrics(metrics: Any, config: Config) -> None:
     """ValueError unless there is one record for every epoch."""
     if not isinstance(metrics, list) or not all(map(is_record_of, metrics, range(len(metrics)))):
         raise ValueError("its metrics are no list of epochs")
+    for record in metrics:
+        _look_over_epoch(record)
     if len(metrics) != config.epochs:
         raise ValueError(f"it has {len(metrics)} whole records of {config.epochs} epochs")
 
@@ -90,9 +92,22 @@ def _look_over(result: dict[str, Any]) -> None:
         raise ValueError(f"the packed file has {result['bytes']['packed']} bytes")
     if not result["weights"]:
         raise ValueError("there are no weights")
+    if not isinstance(result.get("versions", {}), dict):
+        raise ValueError("its versions have no names")
     for name, weight in result["weights"].items():
         if not 0 <= weight["kept"] <= weight["size"] or weight["size"] < 1:
             raise ValueError(f"the weights of {name} do not add up")
+
+
+def _look_over_epoch(record: dict[str, Any]) -> None:
+    """What curves are made of."""
+    values = [record["train_accuracy"], record["test_accuracy"]]
+    updates = record["mask_updates"]
+    if not isinstance(updates, list) or not all(isinstance(one, dict) for one in updates):
+        raise ValueError(f"the mask updates of epoch {record['epoch'] + 1} are none")
+    for value in (*values, *(one.get("change_ratio") for one in updates)):
+        if value is not None and (not isinstance(value, int | float) or not 0 <= value <= 1):
+            raise ValueError(f"{value!r:.80} in epoch {record['epoch'] + 1} is no share")
 
 
 def run_folders(path: Path) -> list[Path]:

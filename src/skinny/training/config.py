@@ -9,13 +9,14 @@ import dataclasses
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from skinny.data import Augment
 from skinny.errors import SkinnyError
 from skinny.iht import timeline as timelines
 from skinny.iht.budget import Rules, check_sparsity
 from skinny.iht.timeline import Timeline
+from skinny.training.field_types import is_of, told
 from skinny.training.json_text import parse
 
 MODEL_OPTIONS = ("width", "batch_norm", "dropout", "init", "last_relu")  # None: the model's own
@@ -40,6 +41,8 @@ _IGNORED: dict[Method, tuple[str, ...]] = {
     "iterative": ("r0", *_RESTORING),
     "oneshot": ("r0", "sparse", *_RESTORING),
 }
+_MOST_EPOCHS = 10**6  # a timeline has a span for as little as one
+
 # These change neither the weights that come out nor what they are judged by.
 _NOT_IDENTITY = ("name", "eval_every")
 
@@ -166,16 +169,17 @@ class Config:
 def check(config: Config) -> Config:
     """Every mistake that can be seen before data is loaded, as one sentence."""
     for field in dataclasses.fields(Config):
-        allowed = get_args(field.type)
         value = getattr(config, field.name)
-        if allowed and all(isinstance(choice, str) for choice in allowed) and value not in allowed:
-            raise SkinnyError(f"{field.name} is {value!r}; allowed: {', '.join(allowed)}")
+        if not is_of(field.type, value):
+            raise SkinnyError(f"{field.name} is {value!r:.80}; allowed: {told(field.type)}")
     if not config.name or not all(c.isalnum() or c in "-_." for c in config.name):
         raise SkinnyError(f"name is {config.name!r}; use letters, digits, '-', '_' and '.'")
     check_sparsity(config.sparsity)
     for name, lowest in (("epochs", 1), ("batch_size", 1), ("eval_every", 1), ("seed", 0)):
         if getattr(config, name) < lowest:
             raise SkinnyError(f"{name} is {getattr(config, name)}; it must be at least {lowest}")
+    if config.epochs > _MOST_EPOCHS:
+        raise SkinnyError(f"epochs is {config.epochs}; it must be at most {_MOST_EPOCHS}")
     if config.seed >= 2**32:
         raise SkinnyError(f"seed is {config.seed}; it must be below 2**32")
     for name in ("lr", "momentum", "weight_decay", "bias_lr", "last_layer_lr", "warmup"):
