@@ -27,7 +27,7 @@ ALLOWED = {
         *("experiments", "training", "iht", "models", "data", "export", "packing")
     },
 }
-HELPERS = {"errors", "files", "images", "native", "_native"}
+HELPERS = {"errors", "files", "images", "native", "_native", "printable"}
 # What `pip install skinny-nn` alone must run: it adds NumPy and tyro, and no more.
 ON_A_DEVICE = (
     "skinny",

@@ -122,15 +122,15 @@ CIFAR_LAYOUT = {
 
 
 def cifar(root, classes=10, version="binary", archive=False, per_file=None, encode=None):
-    """A small CIFAR below `root`; returns pixels [n, 3072] and labels of the training part."""
+    """A small CIFAR below `root`; returns pixels [n, 3072] and labels of the training split."""
     folder, train, test, archive_name = CIFAR_LAYOUT[classes, version]
     encode = encode or (cifar_binary if version == "binary" else python2_pickle)
     per_file = per_file or classes
-    files, parts = {}, []
+    files, batches = {}, []
     for seed, name in enumerate(train + test):
         pixels, labels = cifar_arrays(per_file, classes, seed)
         files[f"{folder}/{name}"] = encode(pixels, labels, classes)
-        parts.append((pixels, labels))
+        batches.append((pixels, labels))
     root.mkdir(parents=True, exist_ok=True)
     if archive:
         tar_gz(root / archive_name, files)
@@ -138,8 +138,10 @@ def cifar(root, classes=10, version="binary", archive=False, per_file=None, enco
         for name, contents in files.items():
             (root / name).parent.mkdir(exist_ok=True)
             (root / name).write_bytes(contents)
-    train_parts = parts[: len(train)]
-    return np.concatenate([p for p, _ in train_parts]), np.concatenate([y for _, y in train_parts])
+    train_batches = batches[: len(train)]
+    return np.concatenate([p for p, _ in train_batches]), np.concatenate(
+        [y for _, y in train_batches]
+    )
 
 
 def tar_gz(path, files, links=()):
@@ -157,9 +159,9 @@ def tar_gz(path, files, links=()):
 def image_folder(root, *, classes=("cat", "dog"), train=6, test=3, size=(12, 10), suffix=".png"):
     """Class folders of images whose pixels are all different; sizes are (width, height)."""
     random = np.random.default_rng(0)
-    for part, n in (("train", train), ("test", test)):
+    for split, n in (("train", train), ("test", test)):
         for name in classes:
-            folder = root / part / name
+            folder = root / split / name
             folder.mkdir(parents=True)
             for i in range(n):
                 pixels = random.integers(256, size=(size[1], size[0], 3), dtype=np.uint8)

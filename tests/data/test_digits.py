@@ -30,7 +30,7 @@ def test_the_test_part_is_stratified_and_always_the_same():
     assert torch.equal(load_digits()[1].images, test.images)
 
 
-def _pairs(part):
+def _pairs(split):
     return [
-        (i.numpy().tobytes(), y) for i, y in zip(part.images, part.labels.tolist(), strict=True)
+        (i.numpy().tobytes(), y) for i, y in zip(split.images, split.labels.tolist(), strict=True)
     ]

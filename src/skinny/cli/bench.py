@@ -11,9 +11,9 @@ import tyro
 
 from skinny import native
 from skinny.cli.command_line import parse
-from skinny.cli.printable import printable
 from skinny.errors import SkinnyError
 from skinny.peers import Call, installed, prepare
+from skinny.printable import printable
 from skinny.runtime import load
 
 

@@ -11,7 +11,7 @@ from rich.table import Column, Table
 
 from skinny.cli import downloads
 from skinny.cli.command_line import parse
-from skinny.cli.printable import printable
+from skinny.printable import printable
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from skinny.cli.printable import printable
+from skinny.printable import printable
 
 
 @contextlib.contextmanager

@@ -16,8 +16,8 @@ from rich.progress import (
 )
 
 from skinny.cli import downloads
-from skinny.cli.printable import printable
 from skinny.experiments.job import Event, Outcome, Searching, Tell
+from skinny.printable import printable
 
 
 @contextlib.contextmanager

@@ -12,8 +12,8 @@ import warnings
 from collections.abc import Sequence
 
 from skinny import __version__
-from skinny.cli.printable import printable
 from skinny.errors import SkinnyError
+from skinny.printable import printable
 
 # command -> one line about it; each lives in the module of the same name
 _COMMANDS = {

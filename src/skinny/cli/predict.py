@@ -9,8 +9,8 @@ import numpy as np
 import tyro
 
 from skinny.cli.command_line import parse
-from skinny.cli.printable import printable
 from skinny.errors import SkinnyError
+from skinny.printable import printable
 from skinny.runtime import Network, load
 
 _BATCH = 64

@@ -11,8 +11,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from skinny.cli.printable import printable
 from skinny.iht.timeline import Timeline
+from skinny.printable import printable
 from skinny.training import Observer, Progress, RunInfo, Silent
 
 _SECONDS_BETWEEN_LINES = 60.0

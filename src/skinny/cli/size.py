@@ -9,8 +9,8 @@ import tyro
 
 from skinny import packing
 from skinny.cli.command_line import parse
-from skinny.cli.printable import printable
 from skinny.packing import Size, SizeReport
+from skinny.printable import printable
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from skinny.cli.printable import printable
+from skinny.printable import printable
 from skinny.training import RunFolder
 
 

@@ -7,8 +7,8 @@ import tyro
 
 from skinny import packing
 from skinny.cli.command_line import Out, OutWord, output_file, parse
-from skinny.cli.printable import printable
 from skinny.errors import SkinnyError
+from skinny.printable import printable
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from skinny.printable import printable
+
 
 class Cell(NamedTuple):
     """What is read, what is sorted by, and how it is set."""
@@ -102,8 +104,8 @@ _LATEX = {
 
 
 def escape_markdown(text: str) -> str:
-    return "".join(_MARKDOWN.get(c, c) for c in " ".join(text.split()))
+    return "".join(_MARKDOWN.get(c, c) for c in printable(" ".join(text.split())))
 
 
 def _escape_latex(text: str) -> str:
-    return "".join(_LATEX.get(c, c) for c in " ".join(text.split()))
+    return "".join(_LATEX.get(c, c) for c in printable(" ".join(text.split())))

@@ -8,7 +8,8 @@ from rich.console import Console
 from skinny import packing
 from skinny.cli import summary
 from skinny.cli.main import main
-from skinny.cli.printable import printable
+from skinny.experiments.report.table import Cell, Table, latex, markdown
+from skinny.printable import printable
 
 EVIL = "\x1b[2Jred\x07\u202e\udc80"
 SHOWN = r"\x1b[2Jred\x07\u202e\udc80"
@@ -74,6 +75,14 @@ def test_no_command_prints_an_escape_sequence(command, model, image, capfd):
     assert r"\x1b[" in out + err
     assert "\x1b" not in out + err
     assert "\x07" not in out + err
+
+
+def test_tables_of_a_report_have_none():
+    name = "\x1b[2Jarm"
+    shown = Table("table", "caption", (name,), ((Cell(name),),))
+    for text in (markdown(shown), latex(shown)):
+        assert "x1b" in text
+        assert "\x1b" not in text
 
 
 class FakeRun:
