@@ -1,5 +1,6 @@
 """The smoke scale of every experiment, end to end, on digits."""
 
+import json
 import os
 import re
 import shutil
@@ -12,6 +13,7 @@ from skinny.cli.main import main
 from skinny.experiments import catalog
 from skinny.experiments.greedy import held_out
 from skinny.experiments.job import Searching
+from skinny.experiments.records import record_runs
 from skinny.experiments.reproduce import first_configs, later_configs, reproduce
 from skinny.experiments.store import Store
 from skinny.experiments.study import from_experiment
@@ -53,6 +55,48 @@ def test_running_it_again_trains_nothing(runs):
     outcomes = reproduce(EXPERIMENTS, Store(runs), executor=never, tell=told.append)
     assert {outcome.status for outcome in outcomes} == {"already trained"}
     assert told == outcomes  # and nothing is searched again
+
+
+@pytest.fixture(scope="module")
+def recorded(runs, tmp_path_factory):
+    """The records of all these runs, and nothing else of them."""
+    file = tmp_path_factory.mktemp("records") / "smoke.jsonl"
+    folders = [path.parent for path in runs.glob("*/config.json")]
+    added, unfinished = record_runs(folders, file)
+    assert (added, unfinished) == (len(folders), [])
+    return file
+
+
+def test_from_records_alone_nothing_is_trained_and_the_studies_are_the_same(
+    runs, recorded, tmp_path
+):
+    def never(jobs, tell):
+        raise AssertionError(f"{len(jobs)} runs would be trained again")
+
+    store = Store.open(tmp_path, [recorded])
+    outcomes = reproduce(EXPERIMENTS, store, executor=never)
+    assert {outcome.status for outcome in outcomes} == {"already trained"}
+    for experiment, seeds in EXPERIMENTS:
+        kept = from_experiment(experiment, seeds, store)
+        whole = from_experiment(experiment, seeds, Store(runs))
+        for one, other in zip(kept, whole, strict=True):
+            assert [arm.values("top1") for arm in one.arms] == [
+                arm.values("top1") for arm in other.arms
+            ]
+
+
+def test_a_search_trains_the_run_it_starts_from_if_its_weights_are_gone(recorded, tmp_path):
+    lines = [json.loads(line) for line in recorded.read_text().splitlines()]
+    assert sum("greedy" in line for line in lines) == 1
+    for line in lines:
+        line.pop("greedy", None)
+    file = tmp_path / "without.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    made = [(catalog.experiment("baselines", "cifar10", "smoke"), (0,))]
+    outcomes = reproduce(made, Store.open(tmp_path / "runs", [file]), executor=Serial())
+    trained = [outcome.job.config for outcome in outcomes if outcome.status == "trained"]
+    (config,) = later_configs(made)
+    assert trained == [held_out(config), config]  # of the second, the layers were not known
 
 
 def test_a_search_is_announced(runs, tmp_path):

@@ -18,11 +18,15 @@ COMMAND = [
 ]  # fmt: skip
 TIMEOUT = 120  # seconds until a hanging test is given up
 
-# Forks a process for every command that it is sent. Importing PyTorch takes longer than anything
-# else here, so that it is done once; no child has trained or computed anything before it starts.
+# Forks a process for every command that it is sent. Importing libraries takes longer than anything
+# else here, so that it is done once; nothing is trained or computed before a child starts.
 FORKS = """
 import json, os, signal, sys
+import sklearn.datasets, torch._dynamo, torch.export
 import skinny.cli.train
+from skinny.training import figures
+
+figures.draw = lambda folder: []  # which is tested elsewhere
 
 timeout = int(sys.argv[1])
 
