@@ -70,6 +70,10 @@ def test_calls_at_the_same_time_do_not_disturb_each_other(busy):
         np.testing.assert_array_equal(run(engine, x, threads), expected)
 
 
+@pytest.mark.skipif(
+    "libasan" in os.environ.get("LD_PRELOAD", ""),
+    reason="AddressSanitizer's allocator does not survive a fork while other threads allocate",
+)
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork.*:DeprecationWarning")
 def test_a_child_forked_while_others_compute_can_compute(busy):
     engine, x, expected = busy
