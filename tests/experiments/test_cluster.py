@@ -16,8 +16,9 @@ def test_without_ray_the_error_names_the_extra(tmp_path, tiny, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore")  # Ray's own
-def test_a_grid_runs_on_a_local_cluster_and_a_failure_stays_its_own(tmp_path, tiny):
-    ray = pytest.importorskip("ray")
+def test_a_grid_runs_on_a_local_cluster_and_a_failure_stays_its_own(tmp_path, tiny, monkeypatch):
+    ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
+    monkeypatch.setenv("HOME", str(tmp_path))  # Ray keeps a token of the cluster there
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
         diverging = {"lr": [0.1, 1e30], "batch_norm": [False], "schedule": ["constant"]}
