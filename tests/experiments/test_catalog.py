@@ -20,7 +20,7 @@ def test_every_experiment_is_made_of_valid_configs_with_equal_budgets(name, scal
         assert len(set(labels)) == len(labels)
         for arm in panel.arms:
             configs.check(arm.seeded(0))
-            assert arm.config.budget == "uniform"
+            assert arm.config.budget == "uniform" or name == "lenet"  # which is not the paper's
         for field in (
             "epochs",
             "data",

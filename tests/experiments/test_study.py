@@ -51,6 +51,16 @@ def test_an_arm_is_judged_against_dense_by_seed(shift, verdict):
     assert sdnn.verdict == verdict
 
 
+def test_plain_dense_training_is_the_reference_of_a_restarted_one_and_of_restarted_skinny_ones():
+    restarted = dataclasses.replace(DENSE, restart_lr=True)
+    skinny = dataclasses.replace(SDNN, restart_lr=True)
+    assert label_all([DENSE, restarted]) == ["dense", "dense, restarted"]
+    for plain in (DENSE, dataclasses.replace(DENSE, dense=3)):  # spans mean nothing to it
+        arms = [arm(str(i), c, BASE) for i, c in enumerate((restarted, plain, skinny))]
+        study = Study("t", "", tuple(arms))
+        assert [reference(one, study) for one in arms] == [arms[1], None, arms[1]]
+
+
 def test_arms_are_set_against_each_other_by_seed():
     study = Study(
         "t",

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,6 +46,17 @@ def test_it_can_restart_with_every_cycle():
     at = factor_by_step(config, timeline(config, 10), 10)
     assert at(39) < 0.01 < 0.99 < at(40)
     assert [at(step) for step in range(40)] == [at(step + 40) for step in range(40)]
+
+
+@pytest.mark.parametrize("spans", [{}, {"dense": 1, "sparse": 3}, {"dense": 1, "sparse": 2}])
+@pytest.mark.parametrize("unit", ["epoch", "step"])
+def test_dense_training_can_restart_where_sdnn_does(spans, unit):
+    skinny = Config(epochs=10, restart_lr=True, unit=unit, sparsity=0.9, r0=0.8, **spans)
+    dense = replace(skinny, method="dense")
+    assert len(timeline(dense, 7).spans) == 1
+    rates = [factor_by_step(c, timeline(c, 7), 7) for c in (skinny, dense)]
+    assert [rates[0](step) for step in range(70)] == [rates[1](step) for step in range(70)]
+    assert any(rates[1](step) < rates[1](step + 1) for step in range(69))
 
 
 def test_restarts_follow_a_timeline_counted_in_steps():

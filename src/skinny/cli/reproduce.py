@@ -62,14 +62,12 @@ def main(argv: list[str]) -> int:
 
 def run(name: str, arguments: Reproduce) -> int:
     wanted = catalog.names() if name == "all" else (name,)
-    experiments = [
-        (
-            catalog.experiment(each, arguments.data, arguments.scale),
-            arguments.seeds
-            or default_seeds(catalog.FIXED_DATA.get(each, arguments.data), arguments.scale),
-        )
-        for each in wanted
-    ]
+    experiments = []
+    for each in wanted:
+        made = catalog.experiment(each, arguments.data, arguments.scale)
+        data = catalog.FIXED_DATA.get(each, arguments.data)
+        seeds = arguments.seeds or made.seeds or default_seeds(data, arguments.scale)
+        experiments.append((made, seeds))
     if arguments.plan:
         for experiment, seeds in experiments:
             _print_plan(experiment, seeds)
@@ -103,7 +101,7 @@ def _print_plan(experiment: Experiment, seeds: tuple[int, ...]) -> None:
     epochs = sum(config.epochs for config in configs)
     print(f"# {experiment.title}: {len(configs)} runs, {epochs:,} epochs")
     for panel in experiment.panels:
-        print(f"# {panel.title}; seeds {' '.join(map(str, seeds))}")
+        print(f"# {panel.title}; seeds {' '.join(map(str, panel.seeded(seeds)))}")
         for arm in panel.arms:
             if arm.greedy:
                 print(f"# {arm.label}: its layers are searched first, by this command alone")

@@ -8,6 +8,7 @@ from skinny.errors import SkinnyError
 from skinny.experiments import published, tuning
 from skinny.experiments.arms import baselines, dense, scaled, sdnn, times
 from skinny.experiments.experiment import Arm, Experiment, Panel
+from skinny.experiments.lenet import lenet
 from skinny.experiments.published import Cited
 from skinny.experiments.settings import Scale, setting
 from skinny.training import Config
@@ -236,6 +237,7 @@ _EXPERIMENTS: dict[str, Callable[[str, Scale], Experiment]] = {
     "reinit": reinit,
     "baselines": baseline,
     "tuned": tuned,
+    "lenet": lenet,
 }
 NAMES = {
     "cifar10": "CIFAR-10",
@@ -245,7 +247,13 @@ NAMES = {
     "imagenet": "ImageNet",
     "digits": "digits",
 }
-FIXED_DATA = {"table1": "cifar10", "table2": "cifar100", "table3": "mnist", "table4": "imagenet"}
+FIXED_DATA = {
+    "table1": "cifar10",
+    "table2": "cifar100",
+    "table3": "mnist",
+    "table4": "imagenet",
+    "lenet": "mnist",
+}
 
 
 def names() -> tuple[str, ...]:

@@ -1,9 +1,10 @@
 """What an experiment is: panels of arms that are compared with each other."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from skinny.experiments.published import Cited
+from skinny.experiments.published import SOURCE, Cited
 from skinny.training import Config
 from skinny.training.config import canonical
 
@@ -32,7 +33,8 @@ class Panel:
     """Arms under one budget, and what was published about the like.
 
     Every arm is compared with dense training, in the same settings or as `against` names it;
-    `contrasts` are pairs of labels to compare as well.
+    `contrasts` are pairs of labels to compare as well. `source` is where the cited rows are from.
+    `few` is the number of seeds that suffice, the first of those given: no claim rests on the arms.
     """
 
     title: str
@@ -41,14 +43,24 @@ class Panel:
     note: str = ""
     contrasts: tuple[tuple[str, str], ...] = ()
     against: str | None = None
+    source: str = SOURCE
+    few: int | None = None
+
+    def seeded(self, seeds: Sequence[int]) -> Sequence[int]:
+        """The seeds that its arms are trained with."""
+        return seeds[: self.few]
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A table or figure of the paper, or a question it raises."""
+    """A table or figure of the paper, or a question it raises.
+
+    seeds: what it is trained with unless told otherwise; None leaves that to the scale.
+    """
 
     name: str
     title: str
     question: str
     panels: tuple[Panel, ...]
     measure: Measure = field(default="top1")
+    seeds: tuple[int, ...] | None = None

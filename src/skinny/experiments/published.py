@@ -97,3 +97,46 @@ FIGURE1 = (
     Cited("SDNN, r = 0.5", "0.49", 6.91),
     Cited("SDNN, r = 0.9", "0.1", 9.09),
 )
+
+# LeNet-300-100 and LeNet-5 (Caffe). Where a ratio or a share was printed, its name has it and the
+# weights are 0.2662 and 0.4305 millions divided by it.
+LENET_SOURCES = (
+    "Han, Pool, Tran, Dally: Learning both Weights and Connections for Efficient Neural Networks, "
+    "2015; Han, Mao, Dally: Deep Compression, 2016; Guo, Yao, Chen: Dynamic Network Surgery for "
+    "Efficient DNNs, 2016; Ullrich, Meeds, Welling: Soft Weight-Sharing for Neural Network "
+    "Compression, 2017; Molchanov, Ashukha, Vetrov: Variational Dropout Sparsifies Deep Neural "
+    "Networks (Sparse VD), 2017; Lee, Ajanthan, Torr: SNIP, 2019; Dettmers, Zettlemoyer: Sparse "
+    "Networks from Scratch (Sparse Momentum), 2019; Oktay, Ballé, Singh, Shrivastava: Scalable "
+    "Model Compression by Entropy Penalized Reparameterization, 2020"
+)
+
+LENET_300_100 = (
+    Cited("dense, Han et al. 2015", "0.266", 1.64),
+    Cited("Han et al. 2015, 12x", "0.022", 1.59),
+    Cited("Deep Compression 2016, quantised, 27 kB", "0.022", 1.58),
+    Cited("dense, Dynamic Network Surgery 2016", "0.266", 2.28),
+    Cited("Dynamic Network Surgery 2016, 56x", "0.0048", 1.99),
+    Cited("Soft weight sharing 2017, 64x, quantised", "-", 1.94),
+    Cited("Sparse VD 2017, 68x", "0.0039", 1.92),
+    Cited("SNIP 2019, 5 %", "0.013", 1.6),
+    Cited("SNIP 2019, 2 %", "0.0053", 2.4),
+    Cited("Sparse Momentum 2019, 5 %", "0.013", 1.53),
+    Cited("Sparse Momentum 2019, 1.8 %", "0.0048", 1.98),
+    Cited("Sparse Momentum 2019, 1 %", "0.0027", 2.36),
+    Cited("entropy-penalised 2020, quantised, 8.6 kB", "-", 1.9),
+)
+
+LENET_5 = (
+    Cited("dense, Han et al. 2015", "0.431", 0.80),
+    Cited("Han et al. 2015, 12x", "0.036", 0.77),
+    Cited("Deep Compression 2016, quantised, 44 kB", "0.036", 0.74),
+    Cited("dense, Dynamic Network Surgery 2016", "0.431", 0.91),
+    Cited("Dynamic Network Surgery 2016, 108x", "0.0040", 0.91),
+    Cited("Soft weight sharing 2017, 162x, quantised", "-", 0.97),
+    Cited("Sparse VD 2017, 280x", "0.0015", 0.75),
+    Cited("SNIP 2019, 2 %", "0.0086", 0.8),
+    Cited("SNIP 2019, 1 %", "0.0043", 1.1),
+    Cited("Sparse Momentum 2019, 5 %", "0.022", 0.69),
+    Cited("Sparse Momentum 2019, 1 %", "0.0043", 0.83),
+    Cited("entropy-penalised 2020, quantised, 2.8 kB", "-", 1.0),
+)

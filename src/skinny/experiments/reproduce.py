@@ -98,6 +98,6 @@ def _arms(wanted: Wanted) -> list[tuple[Arm, int]]:
             for experiment, seeds in wanted
             for panel in experiment.panels
             for arm in panel.arms
-            for seed in seeds
+            for seed in panel.seeded(seeds)
         )
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from skinny.experiments import published
 from skinny.experiments.arms import times
 from skinny.experiments.experiment import Arm, Experiment, Measure
 from skinny.experiments.published import Cited
@@ -14,7 +15,7 @@ from skinny.experiments.reproduce import final_config
 from skinny.experiments.runs import Run
 from skinny.experiments.store import Store
 from skinny.training import Config
-from skinny.training.config import canonical
+from skinny.training.config import canonical, dense_baseline
 
 _KINDS = {
     "sdnn": "SDNN",
@@ -57,6 +58,7 @@ class Study:
     note: str = ""
     contrasts: tuple[tuple[str, str], ...] = ()  # labels of arms to compare with each other
     against: str | None = None  # the arm all are compared with, else each with its dense one
+    source: str = published.SOURCE  # of the cited rows
 
     @property
     def judged_by(self) -> str:
@@ -68,10 +70,11 @@ def from_experiment(experiment: Experiment, seeds: Sequence[int], store: Store) 
     """A study for each panel; what has not been trained is counted as missing."""
     studies = []
     for panel in experiment.panels:
-        published = {row.model: row.error for row in panel.cited}
+        errors = {row.model: row.error for row in panel.cited}
         arms, chosen = [], []
+        wanted_seeds = panel.seeded(seeds)
         for arm in panel.arms:
-            wanted = [final_config(arm, seed, store) for seed in seeds]
+            wanted = [final_config(arm, seed, store) for seed in wanted_seeds]
             found = [store.run(config) for config in wanted if config is not None]
             finished = tuple(run for run in found if run is not None)
             if arm.candidates and finished:
@@ -81,8 +84,8 @@ def from_experiment(experiment: Experiment, seeds: Sequence[int], store: Store) 
                     arm.label,
                     finished[0].config if finished else arm.config,
                     finished,
-                    missing=len(seeds) - len(finished),
-                    cited=published.get(arm.label),
+                    missing=len(wanted_seeds) - len(finished),
+                    cited=errors.get(arm.label),
                 )
             )
         studies.append(
@@ -95,6 +98,7 @@ def from_experiment(experiment: Experiment, seeds: Sequence[int], store: Store) 
                 f"{panel.note} {'; '.join(chosen)}." if chosen else panel.note,
                 panel.contrasts,
                 panel.against,
+                panel.source,
             )
         )
     return studies
@@ -175,17 +179,17 @@ def _chosen(arm: Arm, config: Config) -> str:
 
 
 def _is_dense(arm: Result) -> bool:
-    return arm.config.method == "dense"
+    """Plain dense training; with the learning rate restarted it is compared like other methods."""
+    return arm.config.method == "dense" and not arm.config.restart_lr
 
 
 def _without_method(config: Config) -> Config:
-    plain = canonical(dataclasses.replace(config, method="dense"))
-    return dataclasses.replace(plain, seed=0, name="any", eval_every=1)
+    return dataclasses.replace(dense_baseline(config), seed=0, name="any", eval_every=1)
 
 
 def _label(config: Config) -> str:
     if config.method == "dense":
-        return "dense"
+        return "dense, restarted" if config.restart_lr else "dense"
     if config.method == "sdnn":
         label = times(config.sparsity)
     else:

@@ -33,17 +33,17 @@ def lenet_300_100(
 ) -> LeNet:
     """LeNet-300-100 (LeCun et al. 1998): two hidden layers; 266,610 parameters for MNIST.
 
-    He's initialisation: weights from N(0, 2 / fan_in), biases 0.
+    Weights and biases begin as PyTorch has them: uniform in +-1 / sqrt(fan_in).
     """
     check_arguments(classes=classes, channels=channels, dropout=0.0)
     height, width = _checked_size(image_size, smallest=1)
     layers: OrderedDict[str, nn.Module] = OrderedDict(
         flatten=nn.Flatten(),
-        fc1=_he(nn.Linear(channels * height * width, 300)),
+        fc1=nn.Linear(channels * height * width, 300),
         relu1=nn.ReLU(),
-        fc2=_he(nn.Linear(300, 100)),
+        fc2=nn.Linear(300, 100),
         relu2=nn.ReLU(),
-        fc3=_he(nn.Linear(100, classes)),
+        fc3=nn.Linear(100, classes),
     )
     return LeNet(layers, (channels, height, width))
 
@@ -55,22 +55,22 @@ def lenet_5(
 
     Caffe's file has no ReLU after its two convolutions: max pooling is their only non-linearity.
     Here each has one, as in SNIP, Sparse VD and Sparse Momentum, whose numbers we stand beside;
-    the weights are the same. He's initialisation as for `lenet_300_100`.
+    the weights are the same. Initialised as `lenet_300_100`.
     """
     check_arguments(classes=classes, channels=channels, dropout=0.0)
     height, width = _checked_size(image_size, smallest=_SMALLEST_IMAGE)
     maps = _after_stage(_after_stage(height)) * _after_stage(_after_stage(width))
     layers: OrderedDict[str, nn.Module] = OrderedDict(
-        conv1=_he(nn.Conv2d(channels, 20, 5)),
+        conv1=nn.Conv2d(channels, 20, 5),
         relu1=nn.ReLU(),
         pool1=nn.MaxPool2d(2),
-        conv2=_he(nn.Conv2d(20, 50, 5)),
+        conv2=nn.Conv2d(20, 50, 5),
         relu2=nn.ReLU(),
         pool2=nn.MaxPool2d(2),
         flatten=nn.Flatten(),
-        fc1=_he(nn.Linear(50 * maps, 500)),
+        fc1=nn.Linear(50 * maps, 500),
         relu3=nn.ReLU(),
-        fc2=_he(nn.Linear(500, classes)),
+        fc2=nn.Linear(500, classes),
     )
     return LeNet(layers, (channels, height, width))
 
@@ -88,13 +88,6 @@ def _checked_size(image_size: tuple[int, int], smallest: int) -> tuple[int, int]
             f"image_size is {image_size!r}; it is (height, width), each at least {smallest}"
         )
     return image_size
-
-
-def _he(layer: nn.Conv2d | nn.Linear) -> nn.Module:
-    nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
-    assert layer.bias is not None
-    nn.init.zeros_(layer.bias)
-    return layer
 
 
 def _by(sizes: tuple[int, ...] | torch.Size) -> str:

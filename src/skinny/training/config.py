@@ -41,6 +41,8 @@ _IGNORED: dict[Method, tuple[str, ...]] = {
     "iterative": ("r0", *_RESTORING),
     "oneshot": ("r0", "sparse", *_RESTORING),
 }
+# What dense training looks at too when its learning rate is restarted: where cycles begin.
+_CYCLES = ("unit", "dense", "sparse", "restart_lr")
 _MOST_EPOCHS = 10**6  # a timeline has a span for as little as one
 
 # These change neither the weights that come out nor what they are judged by.
@@ -140,7 +142,8 @@ class Config:
     warmup: float = 0.0
     """Epochs over which the learning rate rises from zero."""
     restart_lr: bool = False
-    """Run the schedule anew in every cycle of a dense and a sparse span."""
+    """Run the schedule anew in every cycle of a dense and a sparse span; dense training restarts
+    where sdnn would."""
     label_smoothing: float = 0.0
     """How much of each label is spread over all classes."""
     batch_size: int = 128
@@ -209,6 +212,8 @@ def check(config: Config) -> Config:
         raise SkinnyError("reinit and reset_momentum happen between epochs: use --unit epoch")
     if config.unit == "epoch":  # how many steps there are is known when the data is
         timeline(config, steps_per_epoch=1)
+        if config.restart_lr:
+            cycles(config, steps_per_epoch=1)
     return config
 
 
@@ -234,6 +239,13 @@ def timeline(config: Config, steps_per_epoch: int) -> Timeline:
     return made
 
 
+def cycles(config: Config, steps_per_epoch: int) -> Timeline:
+    """The timeline whose cycles `restart_lr` follows: the method's; for dense training sdnn's."""
+    if canonical(config).method == "dense":
+        config = dataclasses.replace(config, method="sdnn", sparsity=0.5, r0=None)
+    return timeline(config, steps_per_epoch)
+
+
 def canonical(config: Config) -> Config:
     """The same training with every field that its method ignores at its default.
 
@@ -242,7 +254,12 @@ def canonical(config: Config) -> Config:
     if config.method == "sdnn" and config.sparsity == 0:  # which is plain training
         config = dataclasses.replace(config, method="dense")
     default = Config()
-    ignored = {name: getattr(default, name) for name in _IGNORED[config.method]}
+    looked_at = _CYCLES if config.restart_lr else ()
+    ignored = {
+        name: getattr(default, name)
+        for name in _IGNORED[config.method]
+        if config.method != "dense" or name not in looked_at
+    }
     if config.method == "dense":
         ignored["sparsity"] = 0.0
     if config.schedule != "step":
@@ -272,7 +289,7 @@ def _whole(value: Any) -> Any:
 
 def dense_baseline(config: Config) -> Config:
     """Plain training with the same budget: one baseline, whatever the sparsity and the spans."""
-    return canonical(dataclasses.replace(config, method="dense"))
+    return canonical(dataclasses.replace(config, method="dense", restart_lr=False))
 
 
 def without_spans(config: Config) -> Config:

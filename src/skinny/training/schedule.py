@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from skinny.iht.timeline import Timeline
+from skinny.training import config as configs
 from skinny.training.config import Config, Schedule
 
 
@@ -32,15 +33,16 @@ def factor_by_step(
 ) -> Callable[[int], float]:
     """step -> factor, for one schedule over all epochs or for one in every cycle.
 
-    A cycle begins at the start and wherever weights are restored. The warm-up belongs to the first
-    one. Steps are counted from one half, so that neither the first nor the last has rate zero.
+    A cycle begins at the start and wherever weights are restored; dense training, which restores
+    nothing, has the cycles of sdnn. The warm-up belongs to the first cycle. Steps are counted from
+    one half, so that neither the first nor the last has rate zero.
     """
     unit = steps_per_epoch if timeline.unit == "epoch" else 1
     begins = [0]
     if config.restart_lr:
         begins += [
             span.start * unit
-            for before, span in pairwise(timeline.spans)
+            for before, span in pairwise(configs.cycles(config, steps_per_epoch).spans)
             if before.sparsity and not span.sparsity
         ]
     ends = [*begins[1:], config.epochs * steps_per_epoch]

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skinny.errors import SkinnyError
-from skinny.experiments import published
 from skinny.experiments.comparison import compare, finding
 from skinny.experiments.report import charts, filters, markdown, page, table, tables
 from skinny.experiments.report.drawing import Drawing
@@ -142,7 +141,8 @@ def _facts(studies: Sequence[Study], margin: float, runs: int) -> dict[str, str]
         "Runs": f"{runs}. " + "; ".join(sorted({_made_by(study) for study in studies})) + ".",
     }
     if any(study.cited for study in studies):
-        made["Published"] = f"{published.SOURCE}. Cited numbers were not measured here."
+        sources = dict.fromkeys(study.source for study in studies if study.cited)
+        made["Published"] = f"{'. '.join(sources)}. Cited numbers were not measured here."
     return made
 
 

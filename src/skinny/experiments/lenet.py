@@ -1,0 +1,122 @@
+"""LeNet-300-100 and LeNet-5 on all of MNIST: what every method of pruning is measured on."""
+
+from dataclasses import replace
+
+from skinny.experiments import published
+from skinny.experiments.arms import dense, sdnn, times
+from skinny.experiments.experiment import Arm, Experiment, Panel
+from skinny.experiments.published import Cited
+from skinny.experiments.settings import Scale
+from skinny.training import Config, recipe
+from skinny.training.config import Method, without_spans
+
+_FEW = 3  # seeds of arms on which no claim rests
+_METHODS: dict[str, Method] = {
+    "gradual pruning": "gradual",
+    "iterative pruning": "iterative",
+    "one-shot pruning": "oneshot",
+    "AC/DC": "acdc",
+}
+
+
+def lenet(data: str, scale: Scale) -> Experiment:
+    """LeNet-300-100 and LeNet-5 on MNIST, 2 to 300 times smaller, beside published results."""
+    mlp = _setting("lenet-300-100", scale)
+    if scale == "smoke":  # LeNet-5 needs larger images than digits of 8x8 pixels
+        panels: tuple[Panel, ...] = (
+            _claims("LeNet-300-100", mlp, (2, 12), published.LENET_300_100),
+            _budgets("LeNet-300-100", mlp, (12,)),
+            _methods("LeNet-300-100", mlp, (12,)),
+        )
+    else:
+        conv = _setting("lenet-5", scale)
+        panels = (
+            _claims("LeNet-300-100", mlp, (2, 12, 56, 68), published.LENET_300_100),
+            _claims("LeNet-5", conv, (2, 12, 108, 280), published.LENET_5),
+            _budgets("LeNet-300-100", mlp, (2, 5, 12, 20, 40, 60, 100)),
+            _methods("LeNet-300-100", mlp, (12, 56)),
+            _budgets("LeNet-5", conv, (2, 5, 12, 20, 40, 60, 100, 200, 300)),
+            _methods("LeNet-5", conv, (12, 108)),
+        )
+    return Experiment(
+        "lenet",
+        "LeNets on MNIST",
+        "How many weights do the LeNets need to be as good as dense ones?",
+        panels,
+        seeds=tuple(range(2 if scale == "smoke" else 10)),
+    )
+
+
+def _setting(name: str, scale: Scale) -> Config:
+    base = recipe(name)
+    if scale == "paper":
+        return base
+    if scale == "small":
+        return replace(base, name=f"{name}-small", train_size=5000)
+    return replace(
+        base,
+        name=f"{name}-smoke",
+        data="digits",
+        train_size=100,
+        epochs=5,
+        dense=1,
+        sparse=1,
+        batch_size=32,
+        eval_every=2,
+    )
+
+
+def _at(base: Config, ratio: int, **changes: str) -> Arm:
+    sparsity = 1 - 1 / ratio
+    label = ", ".join([times(sparsity), *changes.values()])
+    return sdnn(base, sparsity, label, **changes)
+
+
+def _claims(network: str, base: Config, ratios: tuple[int, ...], cited: tuple[Cited, ...]) -> Panel:
+    """Dense training, the same with the learning rate restarted, and the paper's method."""
+    control = dense(base, "dense, restarted", restart_lr=True)
+    skinny = [_at(base, ratio) for ratio in ratios]
+    return Panel(
+        network,
+        (dense(base, restart_lr=False), control, *skinny),
+        cited,
+        note="Restarted dense training has the learning rates of the skinny networks and prunes "
+        "nothing: what it gains, sparsity does not give.",
+        contrasts=tuple((arm.label, control.label) for arm in skinny),
+        against="dense",
+        source=published.LENET_SOURCES,
+    )
+
+
+def _budgets(network: str, base: Config, ratios: tuple[int, ...]) -> Panel:
+    arms = [
+        _at(base, ratio, budget=budget)
+        for ratio in ratios
+        for budget in ("global", "erk", "uniform")
+    ]
+    return Panel(
+        f"{network}, budgets",
+        (dense(base, restart_lr=False), *arms),
+        against="dense",
+        few=_FEW,
+    )
+
+
+def _methods(network: str, base: Config, ratios: tuple[int, ...]) -> Panel:
+    arms, contrasts = [dense(base, restart_lr=False)], []
+    for ratio in ratios:
+        ours = _at(base, ratio)
+        others = [
+            Arm(f"{name}, {ratio}x", replace(without_spans(ours.config), method=method))
+            for name, method in _METHODS.items()
+        ]
+        arms += [ours, *others]
+        contrasts += [(ours.label, other.label) for other in others]
+    return Panel(
+        f"{network}, methods",
+        tuple(arms),
+        note="All have one threshold over all layers (the global budget) and equal epochs.",
+        contrasts=tuple(contrasts),
+        against="dense",
+        few=_FEW,
+    )

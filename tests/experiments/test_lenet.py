@@ -1,0 +1,69 @@
+import pytest
+
+from skinny.experiments import catalog
+from skinny.experiments.reproduce import first_configs
+from skinny.experiments.store import Store
+from skinny.experiments.study import from_experiment
+from skinny.training.config import timeline
+
+PAPER = catalog.experiment("lenet", "mnist", "paper")
+
+
+def panel(title):
+    return next(panel for panel in PAPER.panels if panel.title == title)
+
+
+@pytest.mark.parametrize(
+    ("title", "labels"),
+    [
+        ("LeNet-300-100", ["SDNN-2x", "SDNN-12x", "SDNN-56x", "SDNN-68x"]),
+        ("LeNet-5", ["SDNN-2x", "SDNN-12x", "SDNN-108x", "SDNN-280x"]),
+    ],
+)
+def test_claims_have_ten_seeds_two_kinds_of_dense_training_and_published_rows(title, labels):
+    claims = panel(title)
+    assert [arm.label for arm in claims.arms] == ["dense", "dense, restarted", *labels]
+    assert len(claims.seeded(PAPER.seeds)) == 10
+    assert any("Dynamic Network Surgery" in row.model for row in claims.cited)
+    assert "Guo, Yao, Chen" in claims.source
+
+
+def test_the_rest_has_three_seeds():
+    others = [panel for panel in PAPER.panels if not panel.cited]
+    assert len(others) == 4
+    assert {tuple(panel.seeded(PAPER.seeds)) for panel in others} == {(0, 1, 2)}
+
+
+def test_every_ratio_is_tried_with_every_budget():
+    arms = panel("LeNet-5, budgets").arms[1:]
+    assert {arm.config.budget for arm in arms} == {"global", "erk", "uniform"}
+    assert {round(1 / (1 - arm.config.sparsity)) for arm in arms} == {
+        *(2, 5, 12, 20, 40, 60, 100, 200, 300),
+    }
+    assert len(arms) == 27
+
+
+def test_restarted_dense_training_prunes_nothing_and_is_not_the_plain_one():
+    plain, restarted, *_ = (arm.seeded(0) for arm in panel("LeNet-300-100").arms)
+    assert plain.hash != restarted.hash
+    assert not timeline(restarted, 1).target
+
+
+def test_other_methods_have_their_own_spans():
+    for arm in panel("LeNet-300-100, methods").arms:
+        if arm.config.method not in ("dense", "sdnn"):
+            assert (arm.config.dense, arm.config.sparse, arm.config.r0) == (None, None, None)
+
+
+def test_panels_share_their_runs():
+    seeds = (0,)
+    configs = first_configs([(PAPER, seeds)])
+    arms = sum(len(panel.arms) for panel in PAPER.panels)
+    assert len(configs) == len({config.hash for config in configs}) < arms
+
+
+def test_few_seeds_are_not_reported_as_missing(tmp_path):
+    for made, study in zip(
+        PAPER.panels, from_experiment(PAPER, PAPER.seeds, Store(tmp_path)), strict=True
+    ):
+        assert {arm.missing for arm in study.arms} == {10 if made.cited else 3}
