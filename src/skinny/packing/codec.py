@@ -13,7 +13,6 @@ adds a part for the scales.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -30,7 +29,6 @@ Form = Literal["dense", "bitmask", "entropy"]
 FORMS: tuple[Form, ...] = ("dense", "bitmask", "entropy")
 # What a part more costs in the header; keeps small tensors dense.
 _PART = 100
-_SLICE = 1 << 20  # values that are put together at a time
 
 
 @dataclass(frozen=True)
@@ -191,20 +189,15 @@ def check(name: str, entry: Entry, sizes: dict[str, int]) -> None:
         raise MaskError(f"{name} has {sizes['scales']} scales for {entry.shape[0]} channels")
 
 
-def decode(
-    entry: Entry, parts: dict[str, NDArray[Any]], release: Callable[[], None] = lambda: None
-) -> Parts:
-    """The tensor's mask and values; `check` has passed. Raises a `FormatError` for bad contents.
-
-    release: called now and then, to give back the memory of what was read of `parts`.
-    """
+def decode(entry: Entry, parts: dict[str, NDArray[Any]]) -> Parts:
+    """The tensor's mask and values; `check` has passed. Raises a `FormatError` for bad contents."""
     mask = parts.get("mask")
     if entry.kept is None:
         stored = parts["values"]
     else:
         own = symbols.decode(parts["symbols"], entry.kept)
-        release()
-        stored = _join(own, parts["rest"], CARRIER[entry.stored], release)
+        stored = np.empty(own.size, CARRIER[entry.stored])
+        symbols.join(own, parts["rest"], stored)
     if entry.dtype == "BOOL" and stored.view(np.uint8).max(initial=0) > 1:
         raise MaskError("a tensor of truth values holds a byte that is neither 0 nor 1")
     if "coded" in parts:
@@ -221,22 +214,6 @@ def decode(
         counts = values.per_channel(mask, entry.shape)
         stored = values.decode(stored, parts.get("scales"), entry.dtype, entry.values, counts)
     return Parts(entry.shape, entry.dtype, mask, stored, negative)
-
-
-def _join(
-    own: NDArray[np.uint8],
-    rest: NDArray[np.uint8],
-    dtype: np.dtype[Any],
-    release: Callable[[], None],
-) -> NDArray[Any]:
-    """`symbols.join` by slices, so that the rest is never in memory whole beside the values."""
-    joined = np.empty(own.size, dtype)
-    width = dtype.itemsize - 1
-    for start in range(0, own.size, _SLICE):
-        end = min(start + _SLICE, own.size)
-        symbols.join(own[start:end], rest[start * width : end * width], joined[start:end])
-        release()
-    return joined
 
 
 def densify(parts: Parts) -> NDArray[Any]:

@@ -2,9 +2,8 @@
 
 import json
 import math
-import mmap
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from skinny.packing.container import LARGEST_HEADER, METADATA, PREFIX
 from skinny.packing.dtypes import CARRIER
@@ -31,7 +30,15 @@ class Header:
     text: bytes  # the JSON as it lies in the file
 
 
-def read_header(file: mmap.mmap | bytes) -> Header:
+class Bytes(Protocol):
+    """What a header is read from: bytes, or a file that is read where it is sliced."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, place: slice, /) -> bytes: ...
+
+
+def read_header(file: Bytes) -> Header:
     """The checked header of a safetensors file.
 
     After this every part lies within the file, no two overlap, none is missing a byte, and its
@@ -45,7 +52,7 @@ def read_header(file: mmap.mmap | bytes) -> Header:
         )
     if length > LARGEST_HEADER:
         raise HeaderError(f"a header of {length} bytes is larger than {LARGEST_HEADER} bytes")
-    text = bytes(file[PREFIX : PREFIX + length])
+    text = file[PREFIX : PREFIX + length]
     fields = parse_json(text, HeaderError, "the header")
     metadata = fields.pop(METADATA, {})
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):

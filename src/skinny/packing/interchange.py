@@ -6,7 +6,6 @@ least significant bit first) and `w.row_offsets` (where each row's values begin)
 """
 
 import math
-import mmap
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,8 @@ from skinny.packing import bitmask
 from skinny.packing.container import TensorType, content, layout
 from skinny.packing.errors import HeaderError, MaskError
 from skinny.packing.header import Header, Part, is_shape, read_header
-from skinny.packing.reader import PackedFile, map_file, view
+from skinny.packing.reader import PackedFile
+from skinny.packing.source import Source
 from skinny.packing.writer import Array, Bits
 
 _LEGACY = ("shape", "compressed", "bitmask", "row_offsets")
@@ -27,7 +27,7 @@ _LEGACY = ("shape", "compressed", "bitmask", "row_offsets")
 
 def read_safetensors(path: str | os.PathLike[str]) -> Iterator[tuple[str, Array]]:
     """The tensors of a safetensors file, dense or `sparse-bitmask`, one at a time."""
-    file = map_file(Path(path))
+    file = Source(Path(path))
     header = read_header(file)
     legacy = {
         name.removesuffix(".bitmask")
@@ -44,14 +44,14 @@ def read_safetensors(path: str | os.PathLike[str]) -> Iterator[tuple[str, Array]
             yield tensor, _read_legacy(tensor, header, file)
 
 
-def _array(file: mmap.mmap, part: Part) -> Array:
-    array = view(file, part)
+def _array(file: Source, part: Part) -> Array:
+    array = file.read(part)
     return Bits(array, part.dtype) if part.dtype == "BF16" else array
 
 
-def _read_legacy(name: str, header: Header, file: mmap.mmap) -> Array:
+def _read_legacy(name: str, header: Header, file: Source) -> Array:
     parts = {field: header.parts[f"{name}.{field}"] for field in _LEGACY}
-    arrays = {field: view(file, part) for field, part in parts.items()}
+    arrays = {field: file.read(part) for field, part in parts.items()}
     shape = [int(side) for side in arrays["shape"].reshape(-1)]
     if parts["shape"].dtype != "I64" or not shape or not is_shape(shape) or 0 in shape:
         raise HeaderError(f"{name}.shape is not the shape of a tensor")

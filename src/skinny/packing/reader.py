@@ -1,9 +1,7 @@
-"""Opening a packed file: memory-mapped, lazy, and checked."""
+"""Opening a packed file: lazily, and every byte checked."""
 
 import math
-import mmap
 import os
-import stat
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +17,7 @@ from skinny.packing.container import CHECK, content, digest, header_digest
 from skinny.packing.dtypes import CARRIER, to_float32
 from skinny.packing.errors import ChecksumError, FormatError, NotPackedError, VersionError
 from skinny.packing.header import Header, Part, read_header
+from skinny.packing.source import Source
 
 _WORTH_A_THREAD = 1 << 20  # bytes
 
@@ -26,21 +25,21 @@ _WORTH_A_THREAD = 1 << 20  # bytes
 class PackedFile:
     """An open packed model.
 
-    Opening reads the header and the manifest; `read` and `parts` read the bytes of one tensor and
-    check them against its checksum, the first time. Arrays may be views of the file: read-only, and
-    good for as long as they are held, also after `close`.
+    Opening reads the header and the manifest; `read` and `parts` copy the bytes of one tensor out
+    of the file and check them against its checksum, every time. So a file that changes while it is
+    open is a `FormatError` and never a wrong tensor, and arrays do not depend on the file.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self._map = map_file(self.path)
-        self.size = len(self._map)  # of the file, in bytes
+        self._source = Source(self.path)
+        self.size = len(self._source)  # of the file when it was opened, in bytes
         try:
-            self._header = read_header(self._map)
-            self._manifest = _read_manifest(self._header, self._map)
+            self._header = read_header(self._source)
+            self._manifest = _read_manifest(self._header, self._source)
         except FormatError as problem:
+            self.close()
             raise type(problem)(f"{self.path}: {problem}") from None
-        self._checked: set[str] = set()
 
     def __enter__(self) -> "PackedFile":
         return self
@@ -49,18 +48,8 @@ class PackedFile:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file; it is unmapped when the last array that views it is gone."""
-        self._map = mmap.mmap(-1, 1)
-
-    def prefetch(self) -> None:
-        """Let the system begin to read the whole file, so that nobody waits for a disk."""
-        if hasattr(mmap, "MADV_WILLNEED"):
-            self._map.madvise(mmap.MADV_WILLNEED)
-
-    def release(self) -> None:
-        """Give back the memory of what was read so far; what is touched again is read again."""
-        if hasattr(mmap, "MADV_DONTNEED"):
-            self._map.madvise(mmap.MADV_DONTNEED)
+        """Close the file; what was read of it stays."""
+        self._source.close()
 
     @property
     def names(self) -> list[str]:
@@ -111,20 +100,22 @@ class PackedFile:
         """A tensor's mask and values, without its zeros."""
         stored = self._stored(name)
         entry = self._manifest.tensors[stored]
-        arrays = {role: self._view(part) for role, part in self._parts(stored).items()}
+        try:
+            arrays = {
+                role: self._source.read(part).reshape(-1)
+                for role, part in self._parts(stored).items()
+            }
+        except FormatError as found:
+            raise type(found)(f"{self.path}: {found}") from None
         # Decoding survives any bytes, so it need not wait for the checksum, which takes as long.
-        check = None if stored in self._checked else _start_digest(list(arrays.values()))
+        check = _start_digest(list(arrays.values()))
         problem: FormatError | None = None
         try:
-            decoded = codec.decode(entry, arrays, self.release)
+            decoded = codec.decode(entry, arrays)
         except FormatError as found:
             problem = found
-        if check is not None:
-            if check() != self._manifest.checks[stored]:
-                raise ChecksumError(f"{self.path}: the contents of {name!r} are damaged")
-            self._checked.add(stored)
-            if entry.kept is not None:  # what is decoded is no view of the file
-                self.release()
+        if check() != self._manifest.checks[stored]:
+            raise ChecksumError(f"{self.path}: the contents of {name!r} are damaged")
         if problem is not None:
             raise type(problem)(f"{self.path}, {name!r}: {problem}")
         return decoded
@@ -155,9 +146,6 @@ class PackedFile:
             for role in entry.parts()
         }
 
-    def _view(self, part: Part) -> NDArray[Any]:
-        return view(self._map, part).reshape(-1)
-
 
 def _start_digest(arrays: list[NDArray[Any]]) -> Callable[[], str]:
     """Begins to take the checksum of arrays, beside whatever comes next; call the result for it."""
@@ -175,28 +163,7 @@ def _start_digest(arrays: list[NDArray[Any]]) -> Callable[[], str]:
     return wait
 
 
-def map_file(path: Path) -> mmap.mmap:
-    """The file as read-only memory; nothing is read until it is touched."""
-    try:
-        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for ever
-            raise SkinnyError(f"cannot open {path}: it is not a file")
-        with open(path, "rb") as file:
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except ValueError:
-        raise NotPackedError(f"{path} is empty") from None
-    except OSError as problem:
-        raise SkinnyError(f"cannot open {path}: {problem.strerror}") from None
-
-
-def view(file: mmap.mmap, part: Part) -> NDArray[Any]:
-    """A part's elements, without a copy, unless a foreign writer left them unaligned."""
-    dtype = CARRIER[part.dtype]
-    count = (part.end - part.begin) // dtype.itemsize
-    array = np.frombuffer(file, dtype, count, part.begin).reshape(part.shape)
-    return array if array.flags.aligned else array.copy()
-
-
-def _read_manifest(header: Header, file: mmap.mmap) -> manifest.Manifest:
+def _read_manifest(header: Header, file: Source) -> manifest.Manifest:
     version = header.metadata.get("skinny")
     if version is None or manifest.PART not in header.parts:
         raise NotPackedError("this is a safetensors file, but not a packed model; pack it first")
@@ -209,7 +176,7 @@ def _read_manifest(header: Header, file: mmap.mmap) -> manifest.Manifest:
     if header_digest(header.text, check) != check:
         raise ChecksumError("the header is damaged")
     parts = dict(header.parts)
-    packed = view(file, parts.pop(manifest.PART)).tobytes()
+    packed = file.read(parts.pop(manifest.PART)).tobytes()
     if digest(packed) != header.metadata.get("manifest"):
         raise ChecksumError("the manifest is damaged")
     sizes = {

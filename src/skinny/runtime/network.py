@@ -36,7 +36,6 @@ def load(
     If `Network.tune` has stored its choice of kernels beside the file, it is used.
     """
     file = packing.open(path)
-    file.prefetch()
     return Network(file, threads=threads, low_memory=low_memory, kernels=stored_choice(file))
 
 

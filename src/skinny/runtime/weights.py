@@ -24,7 +24,7 @@ _FEWEST_ROWS = 4  # for a dense kernel, which computes a few output channels at 
 class Weights:
     """Tensors of an open file as float32, and how dense they are.
 
-    The file stays mapped: tensors are decoded from it when a program is planned, and not kept.
+    Tensors are decoded from it when a program is planned, and not kept.
     """
 
     def __init__(
@@ -44,9 +44,7 @@ class Weights:
 
     def dense(self, name: str) -> Floats:
         """A tensor of its own, not a view of the file."""
-        array = np.array(self._file.read_float32(name), dtype=np.float32, order="C")
-        self._file.release()
-        return array
+        return np.ascontiguousarray(self._file.read_float32(name))
 
     def bias(self, name: str | None, outputs: int) -> Floats:
         if name is None:
@@ -77,18 +75,11 @@ class Weights:
 
     def linear(self, name: str, dense: bool) -> "LinearWeights":
         """A fully connected layer's weights in kernel form, never expanded if they are sparse."""
-        packed = self._linear(name, dense)
-        self._file.release()
-        return packed
-
-    def _linear(self, name: str, dense: bool) -> "LinearWeights":
         from skinny._native import LinearWeights  # the reference runs without the extension
 
         rows, columns = self.shape(name)
         parts = self._file.parts(name)
         values = parts.values if parts.dtype == "F32" else to_float32(parts.values, parts.dtype)
-        if not values.flags.writeable:  # a view of the file; what is kept must not depend on it
-            values = values.copy()
         if parts.mask is None:
             whole = values.reshape(rows, columns)
             if dense:

@@ -1,0 +1,73 @@
+"""The bytes of a file, copied when they are asked for.
+
+A mapping would be simpler, but a file that is truncated under a mapping kills the process that
+reads it, and one that is overwritten changes arrays that were checked before.
+"""
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skinny.errors import SkinnyError
+from skinny.packing.dtypes import CARRIER
+from skinny.packing.errors import ChecksumError, NotPackedError
+from skinny.packing.header import Part
+
+
+class Source:
+    """An open file. Several threads may read it at once."""
+
+    _descriptor: int | None = None
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for ever
+                raise SkinnyError(f"cannot open {path}: it is not a file")
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as problem:
+            raise SkinnyError(f"cannot open {path}: {problem.strerror}") from None
+        self._size = os.fstat(self._descriptor).st_size
+        if not self._size:
+            raise NotPackedError(f"{path} is empty")
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+        self._descriptor = None
+
+    __del__ = close
+
+    def __len__(self) -> int:
+        """Bytes of the file when it was opened."""
+        return self._size
+
+    def __getitem__(self, place: slice) -> bytes:
+        begin, end, _ = place.indices(self._size)
+        array = np.empty(max(0, end - begin), np.uint8)
+        self._read_into(array, begin)
+        return array.tobytes()
+
+    def read(self, part: Part) -> NDArray[Any]:
+        """A part's elements, in memory of their own."""
+        dtype = CARRIER[part.dtype]
+        array = np.empty((part.end - part.begin) // dtype.itemsize, dtype)
+        self._read_into(array.view(np.uint8), part.begin)
+        return array.reshape(part.shape)
+
+    def _read_into(self, to: NDArray[np.uint8], begin: int) -> None:
+        if self._descriptor is None:
+            raise SkinnyError(f"{self._path} is closed")
+        done = 0
+        while done < to.size:
+            try:
+                count = os.preadv(self._descriptor, [to[done:].data], begin + done)
+            except OSError as problem:
+                raise SkinnyError(f"cannot read {self._path}: {problem.strerror}") from None
+            if not count:
+                raise ChecksumError("the file has become shorter since it was opened")
+            done += count
