@@ -25,7 +25,6 @@ void bind_constants(nb::module_& m) {
   m.attr("MAX_BYTE_TAPS") = max_byte_taps;
   m.attr("MAX_TAPS") = max_taps;
   m.attr("MAX_OFFSET") = max_offset;
-  m.attr("MAX_POOL_ROWS") = Pool::max_rows;
   m.attr("MAX_THREADS") = max_threads;
   nb::enum_<Mode>(m, "Mode", nb::is_arithmetic())
       .value("single", Mode::single)
@@ -48,21 +47,17 @@ void bind_constants(nb::module_& m) {
 void bind_weights(nb::module_& m) {
   nb::class_<ConvWeights>(m, "ConvWeights")
       .def("__init__",
-           [](ConvWeights* self, const In<float, 2>& weights, const Ints& offsets, size_t groups,
-              int64_t group_stride, size_t block_taps, size_t ranges, bool dense) {
-             require(offsets.size() && offsets.size() == weights.shape(1) && weights.shape(0) &&
-                         groups && weights.shape(0) % groups == 0 && block_taps && ranges,
+           [](ConvWeights* self, const In<float, 2>& weights, size_t groups, size_t block_taps,
+              size_t ranges, bool dense) {
+             require(weights.size() && groups && groups <= max_offset &&
+                         weights.shape(0) % groups == 0 && block_taps && ranges,
                      "a convolution's sizes must agree");
-             require(group_stride >= 0 && group_stride <= static_cast<int64_t>(max_offset) &&
-                         groups <= max_offset,
-                     "a convolution's groups must lie in the arena");
              nb::gil_scoped_release release;
-             new (self) ConvWeights(weights.data(), weights.shape(0), offsets.data(),
-                                    offsets.size(), groups, group_stride, block_taps, ranges,
-                                    dense);
+             new (self) ConvWeights(weights.data(), weights.shape(0), weights.shape(1), groups,
+                                    block_taps, ranges, dense);
            },
-           nb::kw_only(), arg("weights"), arg("offsets"), arg("groups"), arg("group_stride"),
-           arg("block_taps"), arg("ranges"), arg("dense"))
+           nb::kw_only(), arg("weights"), arg("groups"), arg("block_taps"), arg("ranges"),
+           arg("dense"))
       .def_prop_ro("bytes", &ConvWeights::bytes);
   nb::class_<LinearWeights>(m, "LinearWeights")
       .def("__init__",
@@ -93,10 +88,8 @@ void check_axis(const Pool::Axis& axis) {
               axis.scale.size() == axis.begin.size(),
           "a pooling window for each output is needed");
   for (size_t i = 0; i < axis.begin.size(); ++i)
-    require(axis.begin[i] >= 0 && axis.begin[i] < axis.end[i] &&
-                static_cast<size_t>(axis.end[i] - axis.begin[i]) <=
-                    Pool::max_rows * static_cast<size_t>(axis.dilation),
-            "a pooling window must not be empty or too large");
+    require(axis.begin[i] >= 0 && axis.begin[i] < axis.end[i],
+            "a pooling window must not be empty");
 }
 
 // The arguments of steps.
@@ -109,13 +102,20 @@ void bind_arguments(nb::module_& m) {
            arg("kind"), arg("a") = 0.f, arg("b") = 0.f);
   nb::class_<Stage>(m, "Stage")
       .def("__init__",
-           [](Stage* self, std::shared_ptr<ConvWeights> weights, const Floats& bias, float low,
-              float high, const Activation& activation) {
+           [](Stage* self, std::shared_ptr<ConvWeights> weights, const Ints& offsets,
+              int64_t group_stride, const Floats& bias, float low, float high,
+              const Activation& activation) {
              require(bias.size() == weights->outputs(), "one bias for each output is needed");
-             new (self) Stage{std::move(weights), copy(bias), low, high, activation};
+             require(offsets.size() == weights->taps(), "one offset for each tap is needed");
+             require(group_stride >= 0 && group_stride <= static_cast<int64_t>(max_offset),
+                     "a convolution's groups must lie in the arena");
+             TapOffsets taps(offsets.data(), offsets.size(), weights->block_taps(),
+                             weights->groups(), group_stride);
+             new (self)
+                 Stage{std::move(weights), std::move(taps), copy(bias), low, high, activation};
            },
-           nb::kw_only(), arg("weights"), arg("bias"), arg("low"), arg("high"),
-           arg("activation"));
+           nb::kw_only(), arg("weights"), arg("offsets"), arg("group_stride"), arg("bias"),
+           arg("low"), arg("high"), arg("activation"));
   nb::class_<Pool>(m, "Pool")
       .def("__init__",
            [](Pool* self, bool max, Pool::Axis rows, Pool::Axis columns) {
@@ -162,6 +162,8 @@ void bind_runtime(nb::module_& m) {
   engine.def(nb::init<>())
       .def_static("lanes", &Engine::lanes)
       .def_static("singles", &Engine::singles, arg("images"))
+      .def("workspace_bytes", &Engine::workspace_bytes, nb::kw_only(), arg("images"),
+           arg("threads"))
       .def("run_floats",
            [](const Engine& e, const Floats& x, const Result& y, size_t threads, bool timed) {
              return run(e, {nullptr, x.data(), {}, {}, 0}, x.size(), y, threads, timed);

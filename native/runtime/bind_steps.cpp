@@ -100,11 +100,11 @@ void add_chain(Engine& e, Mode mode, const View& source, const View& target, siz
   // Tiles read whole vectors: past the last position by less than one, which is the arena's slack.
   size_t begin = source.offset + first, extent = (height - 1) * source.row_stride + width;
   require(begin + extent <= p.positions, "a chain must read from the arena");
-  require(stages[0].weights->max_tap() <=
+  require(stages[0].offsets.max <=
               static_cast<int64_t>((p.positions - begin - extent) * n),
           "a tap must lie in the arena");
   for (size_t i = 1; i < stages.size(); ++i)
-    require(stages[i].weights->max_tap() <
+    require(stages[i].offsets.max <
                 static_cast<int64_t>(product(stages[i - 1].weights->outputs(),
                                              tile_vectors * lanes)) -
                     static_cast<int64_t>(tile_vectors * lanes) + 1,
@@ -137,7 +137,9 @@ void add_linear(Engine& e, Mode mode, const View& source, const View& target,
                 const Activation& activation) {
   Program& p = e.program(mode);
   auto step = compact_step<Linear>(p, source, target);
-  require(source.size() == weights->cols() && target.size() == weights->rows() &&
+  size_t vectors = source.size() / weights->cols();
+  require(source.size() == product(vectors, weights->cols()) &&
+              target.size() == product(vectors, weights->rows()) &&
               bias.size() == weights->rows(),
           "a linear layer's sizes must agree");
   step.weights = std::move(weights);

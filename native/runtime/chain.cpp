@@ -103,8 +103,9 @@ void Chain::run_tile(const Grid& grid, const ThreadContext& context, size_t row,
     }
     for (size_t i = split_channels ? context.rank : 0; i < stage.weights->range_count();
          i += split_channels ? context.size : 1) {
-      stage.weights->run(i, from, row_stride, static_cast<int>(rows), static_cast<int>(vectors), to,
-                         to_stride, stage.bias.data(), stage.low, stage.high);
+      stage.weights->run(i, stage.offsets, from, row_stride, static_cast<int>(rows),
+                         static_cast<int>(vectors), to, to_stride, stage.bias.data(), stage.low,
+                         stage.high);
       Range channels = stage.weights->channels(i);
       if (stage.activation.kind != ActivationKind::none)
         for (size_t c = channels.begin; c < channels.end; ++c)
@@ -123,15 +124,20 @@ void Chain::run_tile(const Grid& grid, const ThreadContext& context, size_t row,
 void Chain::run_pooled(const Grid& grid, const ThreadContext& context) const {
   size_t floats = grid.tiles_across * tile_columns * grid.lanes;
   Ring ring{context.scratch + 2 * max_channels() * tile_vectors * grid.lanes, ring_rows(), floats};
-  float* reduced = ring.data + out.channels * ring.rows * ring.floats;
+  float* scratch = ring.data + out.channels * ring.rows * ring.floats;
   auto [begin, end] = context.partition(out.height);
-  size_t next = begin < end ? static_cast<size_t>(pool->rows.begin[begin]) : 0;
+  if (begin == end) return;
+  // Not the first window's first row: of dilated windows that begin in the padding, a later one may
+  // reach higher into the image.
+  auto next = static_cast<size_t>(
+      *std::min_element(pool->rows.begin.begin() + static_cast<ptrdiff_t>(begin),
+                        pool->rows.begin.begin() + static_cast<ptrdiff_t>(end)));
   for (size_t y = begin; y < end; ++y) {
     for (; next < static_cast<size_t>(pool->rows.end[y]); ++next)
       for (size_t across = 0; across < grid.tiles_across; ++across)
         run_tile(grid, context, next, across, &ring);
     for (size_t channel = 0; channel < out.channels; ++channel)
-      pool->run(y, [&](size_t i) { return ring.row(channel, i); }, width, context.n, reduced,
+      pool->run(y, [&](size_t i) { return ring.row(channel, i); }, width, context.n, scratch,
                 context.at(out.at(channel, y)));
   }
 }
@@ -165,7 +171,7 @@ size_t Chain::scratch(size_t n) const {
   size_t size = 2 * max_channels() * tile_vectors * grid.lanes;
   if (!pool) return size;
   size_t floats = grid.tiles_across * tile_columns * grid.lanes;
-  return size + out.channels * ring_rows() * floats + width * n;
+  return size + out.channels * ring_rows() * floats + pool->scratch(width, n);
 }
 
 }  // namespace skinny

@@ -34,36 +34,45 @@ void add_masks(std::vector<uint8_t>& masks, const std::vector<RowTaps>& rows,
 
 }  // namespace
 
-ConvWeights::ConvWeights(const float* weights, size_t outputs, const int32_t* offsets, size_t taps,
-                         size_t groups, int64_t group_stride, size_t block_taps, size_t ranges,
-                         bool dense)
-    : outputs_(outputs), dense_(dense), offsets_(offsets, offsets + std::min(block_taps, taps)) {
-  if (!dense && offsets_.size() > max_taps)
+TapOffsets::TapOffsets(const int32_t* offsets, size_t taps, size_t block_taps, size_t groups,
+                       int64_t stride)
+    : table(offsets, offsets + std::min(block_taps, taps)),
+      group_stride(static_cast<ptrdiff_t>(stride)) {
+  auto [smallest, largest] = std::minmax_element(offsets, offsets + taps);
+  if (*smallest < 0) throw std::invalid_argument("a tap's offset must not be negative");
+  max = *largest + stride * static_cast<int64_t>(groups - 1);
+  for (int32_t& offset : table) offset -= offsets[0];
+  for (size_t t = 0; t < taps; ++t) {
+    if (t % block_taps == 0) blocks.push_back(offsets[t]);
+    if (offsets[t] - blocks.back() != table[t % block_taps])
+      throw std::invalid_argument("the blocks of a convolution must be alike");
+  }
+}
+
+ConvWeights::ConvWeights(const float* weights, size_t outputs, size_t taps, size_t groups,
+                         size_t block_taps, size_t ranges, bool dense)
+    : outputs_(outputs),
+      taps_(taps),
+      groups_(groups),
+      block_taps_(std::min(block_taps, taps)),
+      dense_(dense) {
+  if (!dense && block_taps_ > max_taps)
     throw std::invalid_argument("a block of a convolution has too many taps");
   size_t group_rows = outputs / groups;
   size_t unit = dense ? static_cast<size_t>(SKINNY_CHOOSE(tile).dense_rows) : 1;
   size_t units = (group_rows + unit - 1) / unit;
   size_t fewest = (units + max_rows / unit - 1) / (max_rows / unit);
   size_t group_ranges = std::clamp((ranges + groups - 1) / groups, fewest, units);
-  if (*std::min_element(offsets, offsets + taps) < 0)
-    throw std::invalid_argument("a tap's offset must not be negative");
-  max_tap_ = *std::max_element(offsets, offsets + taps) +
-             group_stride * static_cast<int64_t>(groups - 1);
-  for (int32_t& offset : offsets_) offset -= offsets[0];
-  for (size_t t = 0; t < taps; ++t)
-    if (offsets[t] - offsets[t / block_taps * block_taps] != offsets_[t % block_taps])
-      throw std::invalid_argument("the blocks of a convolution must be alike");
   for (size_t group = 0; group < groups; ++group) {
-    int64_t shift = group_stride * static_cast<int64_t>(group);
     for (size_t i = 0; i < group_ranges; ++i) {
       ChannelRange range{group * group_rows + units * i / group_ranges * unit,
                          group * group_rows +
                              std::min(group_rows, units * (i + 1) / group_ranges * unit),
+                         group,
                          {}};
       size_t rows = range.end - range.begin;
       for (size_t from = 0; from < taps; from += block_taps) {
         Block& block = range.blocks.emplace_back();
-        block.base = static_cast<ptrdiff_t>(offsets[from] + shift);
         block.taps = std::min(block_taps, taps - from);
         const float* first = weights + range.begin * taps + from;
         // The first block starts at the bias and the last one clamps, for every row.
@@ -96,7 +105,7 @@ void ConvWeights::add_sparse(Block& block, size_t rows, const float* weights, si
   for (const RowTaps& own : block.rows)
     for (size_t t = 0; t < block.taps; ++t)
       if (float weight = weights[own.row * taps + t]; weight != 0) block.values.push_back(weight);
-  bool bytes = offsets_.size() <= max_byte_taps;
+  bool bytes = block_taps_ <= max_byte_taps;
   if (bytes && block.rows.size() * mask_bytes(block.taps) < total)
     add_masks(block.masks, block.rows, weights, taps, block.taps);
   else if (bytes)
@@ -114,17 +123,18 @@ void ConvWeights::add_dense(Block& block, size_t rows, const float* weights, siz
         block.values.push_back(i < rows ? weights[i * taps + t] : 0.f);
 }
 
-void ConvWeights::run(size_t index, const float* in, ptrdiff_t row_stride, int rows, int vectors,
-                      float* out, size_t stride, const float* bias, float low,
-                      float high) const {
+void ConvWeights::run(size_t index, const TapOffsets& offsets, const float* in,
+                      ptrdiff_t row_stride, int rows, int vectors, float* out, size_t stride,
+                      const float* bias, float low, float high) const {
   const TileKernels& kernels = SKINNY_CHOOSE(tile);
   const ChannelRange& range = ranges_[index];
+  in += static_cast<ptrdiff_t>(range.group) * offsets.group_stride;
   out += range.begin * stride;
   for (size_t b = 0; b < range.blocks.size(); ++b) {
     const Block& block = range.blocks[b];
     Accumulation accumulation{b == 0 ? bias + range.begin : nullptr, b + 1 == range.blocks.size(),
                               low, high};
-    TileInput from{in + block.base, row_stride, offsets_.data()};
+    TileInput from{in + offsets.blocks[b], row_stride, offsets.table.data()};
     if (dense_) {
       kernels.dense(from, rows, vectors,
                     {block.values.data(), block.taps, range.end - range.begin}, out, stride,
@@ -159,7 +169,7 @@ void ConvWeights::run_masks(const Block& block, const TileInput& from, SparseTil
 }
 
 size_t ConvWeights::bytes() const {
-  size_t total = offsets_.size() * sizeof(int32_t);
+  size_t total = 0;
   for (const ChannelRange& range : ranges_)
     for (const Block& block : range.blocks)
       total += block.values.size() * sizeof(float) + block.masks.size() + block.small.size() +

@@ -87,6 +87,32 @@ struct Engine::Workspace {
   float* const data;
 };
 
+// How the memory of a chunk of a batch is divided, in floats: the heads' arenas, one scratch buffer
+// per thread, and the tail's arenas. The head writes its results where the tail reads them: into one
+// arena for all images, interleaved, or into one arena per image.
+struct Engine::Layout {
+  size_t arenas, arena = 0, threads, scratch, tail_n, tail_runs, tail_size;
+
+  Layout(const Engine& engine, size_t images, size_t team) : threads(team) {
+    const Program& tail = engine.program(Mode::tail);
+    tail_n = images <= max_tail_runs ? 1 : round_up(images, lanes());
+    tail_runs = tail_n == 1 ? images : 1;
+    tail_size = round_up(tail.positions * tail_n + slack, 16);
+    scratch = std::max(tail.scratch(tail_n), size_t{16});
+    size_t singles = single_count(images), vectors = vector_count(images);
+    auto add = [&](const Program& head, size_t n) {
+      arena = std::max(arena, round_up(head.positions * n + slack, 16));
+      scratch = std::max(scratch, head.scratch(n));
+    };
+    if (vectors) add(engine.program(Mode::interleaved), lanes());
+    if (singles) add(engine.program(Mode::single), 1);
+    scratch = round_up(scratch, 16);
+    // Fewer items than threads are all computed by the whole team, in one arena.
+    arenas = vectors + singles < threads ? 1 : threads;
+  }
+  size_t floats() const { return arenas * arena + threads * scratch + tail_runs * tail_size; }
+};
+
 Engine::Engine() = default;
 Engine::~Engine() = default;
 
@@ -100,6 +126,14 @@ size_t Engine::lanes() { return static_cast<size_t>(SKINNY_CHOOSE(tile).lanes); 
 
 size_t Engine::singles(size_t images) {
   return images / max_images * single_count(max_images) + single_count(images % max_images);
+}
+
+size_t Engine::workspace_bytes(size_t images, size_t threads) const {
+  size_t floats = 0, rest = images % max_images;
+  if (rest) floats = Layout(*this, rest, threads).floats();
+  if (images >= max_images)
+    floats = std::max(floats, Layout(*this, max_images, threads).floats());
+  return floats * sizeof(float);
 }
 
 std::unique_ptr<Engine::Workspace> Engine::acquire(size_t floats) const {
@@ -146,24 +180,13 @@ void Engine::run_chunk(const Images& x, size_t images, float* y, size_t threads,
     items.push_back({Mode::interleaved, done, std::min(lanes(), images - done), lanes()});
   for (; done < images; ++done) items.push_back({Mode::single, done, 1, 1});
 
-  // The head writes its results where the tail reads them: into one arena for all images,
-  // interleaved, or into one arena per image.
   const Program& tail = program(Mode::tail);
   size_t features = tail.in.size();
-  size_t tail_n = images <= max_tail_runs ? 1 : round_up(images, lanes());
-  size_t tail_runs = tail_n == 1 ? images : 1;
-  size_t tail_size = round_up(tail.positions * tail_n + slack, 16);
-
-  size_t arena = 0, scratch = std::max(tail.scratch(tail_n), size_t{16});
-  for (const WorkItem& item : items) {
-    const Program& head = program(item.mode);
-    arena = std::max(arena, round_up(head.positions * item.n + slack, 16));
-    scratch = std::max(scratch, head.scratch(item.n));
-  }
-  scratch = round_up(scratch, 16);
-  size_t each = arena + scratch;
-  auto workspace = acquire(threads * each + tail_runs * tail_size);
-  float* tails = workspace->data + threads * each;
+  Layout layout(*this, images, threads);
+  auto workspace = acquire(layout.floats());
+  float* scratches = workspace->data + layout.arenas * layout.arena;
+  float* tails = scratches + threads * layout.scratch;
+  size_t tail_n = layout.tail_n, tail_runs = layout.tail_runs, tail_size = layout.tail_size;
   auto times = [&](Mode mode, size_t rank) {
     return seconds && rank == 0 ? seconds[static_cast<size_t>(mode)].data() : nullptr;
   };
@@ -187,17 +210,18 @@ void Engine::run_chunk(const Images& x, size_t images, float* y, size_t threads,
 
   with_team(threads, [&](size_t rank, size_t size, Barrier& barrier) {
     Barrier alone(1);
-    float* own = workspace->data + rank * each;
+    float* scratch = scratches + rank * layout.scratch;
     // As many items as divide evenly are computed by one thread each, the others by the whole team.
-    size_t evenly = items.size() / size * size;
+    size_t evenly = layout.arenas == 1 ? 0 : items.size() / size * size;
     for (size_t i = rank; i < evenly; i += size)
-      run_head(items[i], {own, items[i].n, own + arena, 0, 1}, alone, times(items[i].mode, rank));
+      run_head(items[i], {workspace->data + rank * layout.arena, items[i].n, scratch, 0, 1}, alone,
+               times(items[i].mode, rank));
     barrier.wait();
     for (size_t i = evenly; i < items.size(); ++i)
-      run_head(items[i], {workspace->data, items[i].n, own + arena, rank, size}, barrier,
+      run_head(items[i], {workspace->data, items[i].n, scratch, rank, size}, barrier,
                times(items[i].mode, rank));
     for (size_t image = 0; image < tail_runs; ++image) {
-      ThreadContext context{tails + image * tail_size, tail_n, own + arena, rank, size};
+      ThreadContext context{tails + image * tail_size, tail_n, scratch, rank, size};
       run_steps(tail, context, barrier, times(Mode::tail, rank));
       size_t outputs = tail.out.size(), count = tail_n == 1 ? 1 : images;
       auto [begin, end] = context.partition(outputs);

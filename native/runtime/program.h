@@ -46,9 +46,12 @@ class Engine {
            std::vector<double>* seconds) const;
   // How many images of a batch run one by one; the others run in vectors.
   static size_t singles(size_t images);
+  // The memory that `run` takes for the values of a batch.
+  size_t workspace_bytes(size_t images, size_t threads) const;
 
  private:
   struct Workspace;
+  struct Layout;
   void run_chunk(const Images& x, size_t images, float* y, size_t threads,
                  std::vector<double>* seconds) const;
   std::unique_ptr<Workspace> acquire(size_t floats) const;

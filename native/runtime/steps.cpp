@@ -6,9 +6,18 @@
 namespace skinny {
 
 void Linear::run(const ThreadContext& context) const {
-  auto [begin, end] = context.partition(weights->rows());
-  const float* x = context.at(in.offset);
-  float* y = context.at(out.offset);
+  // Threads divide the vectors, or where these are few, the outputs of each.
+  size_t vectors = in.size() / weights->cols();
+  bool by_vectors = vectors >= 2 * context.size;
+  auto [begin, end] = by_vectors ? context.partition(vectors) : Range{0, vectors};
+  Range rows = by_vectors ? Range{0, weights->rows()} : context.partition(weights->rows());
+  for (size_t i = begin; i < end; ++i) run_vector(context, i, rows);
+}
+
+void Linear::run_vector(const ThreadContext& context, size_t index, Range outputs) const {
+  auto [begin, end] = outputs;
+  const float* x = context.at(in.offset + index * weights->cols());
+  float* y = context.at(out.offset + index * weights->rows());
   if (context.n == 1 && weights->readable_columns() != weights->cols()) {
     std::memcpy(context.scratch, x, weights->cols() * sizeof(float));
     std::memset(context.scratch + weights->cols(), 0,
@@ -25,6 +34,10 @@ size_t Linear::scratch(size_t n) const { return n == 1 ? weights->readable_colum
 
 Pool::Pool(bool largest, Axis row_axis, Axis column_axis)
     : max(largest), rows(std::move(row_axis)), columns(std::move(column_axis)) {
+  for (size_t y = 0; y < rows.begin.size(); ++y) {
+    auto covered = static_cast<size_t>((rows.end[y] - rows.begin[y] - 1) / rows.dilation + 1);
+    address_floats = std::max(address_floats, covered * sizeof(float*) / sizeof(float));
+  }
   auto count = static_cast<int32_t>(columns.begin.size());
   const int32_t *begin = columns.begin.data(), *end = columns.end.data();
   windows = {begin, end, columns.scale.data(), columns.dilation, count, count, count, 0, 0, {}};
@@ -60,7 +73,7 @@ void Pooling::run(const ThreadContext& context) const {
   }
 }
 
-size_t Pooling::scratch(size_t n) const { return in.width * n; }
+size_t Pooling::scratch(size_t n) const { return pool->scratch(in.width, n); }
 
 void SpaceToDepth::run(const ThreadContext& context) const {
   size_t n = context.n;

@@ -38,6 +38,7 @@ void zero_padding(const View& view, const ThreadContext& context, Range channels
 
 struct Stage {
   std::shared_ptr<const ConvWeights> weights;
+  TapOffsets offsets;
   std::vector<float> bias;
   float low, high;        // clamping, done in registers
   Activation activation;  // any other, done on the scratch buffer
@@ -45,7 +46,6 @@ struct Stage {
 
 // The windows of a pooling layer. `windows` points into `columns`, so a Pool stays where it is.
 struct Pool {
-  static constexpr size_t max_rows = 4096;  // of a window
   struct Axis {
     std::vector<int32_t> begin, end;
     std::vector<float> scale;
@@ -54,21 +54,24 @@ struct Pool {
   const bool max;
   const Axis rows, columns;
   Windows windows;  // of the columns
+  size_t address_floats = 0;  // whose place the addresses of a window's rows take
 
   Pool(bool largest, Axis row_axis, Axis column_axis);
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  // Row y of a channel's output; row(i) is where row i of its input begins.
+  // Row y of a channel's output; row(i) is where row i of its input begins. `scratch` has
+  // room for the addresses of a window's rows and for one row.
   template <class Row>
-  void run(size_t y, const Row& row, size_t width, size_t n, float* reduced, float* to) const {
-    const float* covered[max_rows];
+  void run(size_t y, const Row& row, size_t width, size_t n, float* scratch, float* to) const {
+    auto covered = reinterpret_cast<const float**>(scratch);
     size_t count = 0;
     for (int64_t i = rows.begin[y]; i < rows.end[y]; i += rows.dilation)
       covered[count++] = row(static_cast<size_t>(i));
-    SKINNY_CHOOSE(pointwise).pool(max, covered, count, rows.scale[y], windows, width, n, reduced,
-                                  to);
+    SKINNY_CHOOSE(pointwise).pool(max, covered, count, rows.scale[y], windows, width, n,
+                                  scratch + address_floats, to);
   }
+  size_t scratch(size_t width, size_t n) const { return address_floats + width * n; }
 };
 
 // A convolution and the 1x1 convolutions after it, tile by tile: a tile of the first goes through
@@ -101,6 +104,7 @@ class Chain : public Step {
   size_t ring_rows() const;
 };
 
+// y = W x + b for each of the vectors `in` consists of.
 class Linear : public Step {
  public:
   View in, out;
@@ -110,6 +114,9 @@ class Linear : public Step {
 
   void run(const ThreadContext& context) const override;
   size_t scratch(size_t n) const override;
+
+ private:
+  void run_vector(const ThreadContext& context, size_t index, Range outputs) const;
 };
 
 class Pooling : public Step {

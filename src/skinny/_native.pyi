@@ -70,7 +70,6 @@ TILE_VECTORS: int  # at most, in one tile
 MAX_BYTE_TAPS: int  # of a block whose tap indices are bytes
 MAX_TAPS: int  # of a block of a sparse convolution
 MAX_OFFSET: int  # positions of an arena, and floats to a tap
-MAX_POOL_ROWS: int  # entries of a pooling window along one axis
 MAX_THREADS: int
 
 class Mode(enum.IntEnum):
@@ -128,9 +127,7 @@ class ConvWeights:
         self,
         *,
         weights: _Floats,  # [outputs, taps]
-        offsets: NDArray[np.int32],
         groups: int,
-        group_stride: int,
         block_taps: int,
         ranges: int,
         dense: bool,
@@ -158,6 +155,8 @@ class Stage:
         self,
         *,
         weights: ConvWeights,
+        offsets: NDArray[np.int32],
+        group_stride: int,
         bias: _Floats,
         low: float,
         high: float,
@@ -178,6 +177,7 @@ class Engine:
     def lanes() -> int: ...
     @staticmethod
     def singles(images: int) -> int: ...
+    def workspace_bytes(self, *, images: int, threads: int) -> int: ...
     def begin(self, *, mode: Mode, positions: int, source: _View, target: _View) -> None: ...
     def add_chain(
         self,

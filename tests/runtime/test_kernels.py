@@ -1,6 +1,9 @@
 """The kernels against the NumPy reference. No torch here: `make sanitize` runs this file under
 AddressSanitizer and UBSan, test_isa.py with every instruction set."""
 
+import itertools
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -104,12 +107,9 @@ def test_convolution_weights_take_no_more_than_bitmask_and_values(density):
     outputs, channels, kernel, block, ranges = 192, 96, 25, 10, 2
     rng = np.random.default_rng(0)
     kept = rng.random((outputs, channels * kernel)) < density
-    offsets = np.arange(channels * kernel, dtype=np.int32)
     weights = _native.ConvWeights(
         weights=kept.astype(np.float32),
-        offsets=offsets,
         groups=1,
-        group_stride=0,
         block_taps=block * kernel,
         ranges=ranges,
         dense=False,
@@ -117,8 +117,8 @@ def test_convolution_weights_take_no_more_than_bitmask_and_values(density):
     blocks = -(-channels // block)
     mask = outputs * blocks * -(-block * kernel // 8)  # a row of a block begins a byte
     row_starts = 4 * outputs * blocks
-    table, slack = 4 * block * kernel, 7 * blocks * ranges
-    assert weights.bytes <= mask + 4 * kept.sum() + row_starts + table + slack
+    slack = 7 * blocks * ranges
+    assert weights.bytes <= mask + 4 * kept.sum() + row_starts + slack
 
 
 @pytest.mark.parametrize(
@@ -140,35 +140,134 @@ def test_masks_of_any_length_are_walked_to_their_end(folder, channels, outputs, 
 
 def test_the_blocks_of_a_convolution_must_be_alike():
     offsets = np.array([0, 1, 5, 7], np.int32)
+    weights = _native.ConvWeights(
+        weights=np.ones((3, 4), np.float32), groups=1, block_taps=2, ranges=1, dense=False
+    )
     with pytest.raises(ValueError, match="blocks of a convolution must be alike"):
-        _native.ConvWeights(
-            weights=np.ones((3, 4), np.float32),
+        _native.Stage(
+            weights=weights,
             offsets=offsets,
-            groups=1,
             group_stride=0,
-            block_taps=2,
-            ranges=1,
-            dense=False,
+            bias=np.zeros(3, np.float32),
+            low=-np.inf,
+            high=np.inf,
+            activation=_native.Activation(_native.ActivationKind.none),
         )
 
 
-@settings(max_examples=60, deadline=None)
+def batch_sizes() -> list[int]:
+    """Image by image, interleaved, and both, with and without lanes that stay empty."""
+    lanes = _native.Engine.lanes()
+    return [1, 3, lanes, lanes + 1, 3 * lanes - 1]
+
+
+@st.composite
+def poolings(draw, height, width):
+    """Adds a pooling of any geometry to a builder; its windows fit an image of this size."""
+
+    def pair(low, high):
+        return draw(st.tuples(st.integers(low, high), st.integers(low, high)))
+
+    op = draw(st.sampled_from(["max_pool", "max_pool", "avg_pool", "adaptive_avg_pool"]))
+    if op == "adaptive_avg_pool":
+        size = [draw(st.integers(1, side + 2)) for side in (height, width)]
+        return lambda builder: builder.add(op, size=size)
+    kernel = pair(1, 4)
+    options = {
+        "stride": pair(1, 4),
+        "padding": tuple(draw(st.integers(0, k // 2)) for k in kernel),
+        "ceil": draw(st.booleans()),
+    }
+    if op == "max_pool":
+        options["dilation"] = tuple(
+            draw(st.integers(1, min(3, (side + 2 * p - 1) // (k - 1)) if k > 1 else 3))
+            for k, p, side in zip(kernel, options["padding"], (height, width), strict=True)
+        )
+    else:
+        options["count_include_pad"] = draw(st.booleans())
+        options["divisor"] = draw(st.sampled_from([None, 5]))
+    return lambda builder: getattr(builder, op)(kernel, **options)
+
+
+@settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_any_pooling_equals_the_reference(folder, data):
-    def pair(low, high):
-        return data.draw(st.tuples(st.integers(low, high), st.integers(low, high)))
-
-    kernel, stride = pair(1, 4), pair(1, 3)
-    padding = tuple(data.draw(st.integers(0, k // 2)) for k in kernel)
-    height, width = data.draw(st.integers(4, 12)), data.draw(st.integers(4, 70))
+    """Alone, at the end of a chain, and into the padding of the next convolution."""
+    height, width = data.draw(st.integers(4, 12)), data.draw(st.integers(4, 40))
+    pool = data.draw(poolings(height, width))
     builder = Builder(3, height, width, seed=data.draw(st.integers(0, 99)))
-    options = {"padding": padding, "ceil": data.draw(st.booleans())}
+    before = data.draw(st.sampled_from(["nothing", "convolution", "chain"]))
+    if before != "nothing":
+        builder.conv(3, 4, (3, 3), padding=(1, 1))
+        builder.add(data.draw(st.sampled_from(["relu", "tanh"])))
+    if before == "chain":
+        builder.conv(4, 5)
+    pool(builder)
     if data.draw(st.booleans()):
-        builder.max_pool(kernel, stride, **options)
+        builder.conv({"nothing": 3, "convolution": 4, "chain": 5}[before], 2, padding=(1, 2))
+    images = data.draw(st.sampled_from(batch_sizes()))
+    check_or_refuse(builder, folder, images, data.draw(st.integers(1, 3)))
+
+
+def check_or_refuse(builder: Builder, folder, images: int, threads: int) -> None:
+    """As `check`; a pooling window that sees nothing is refused when the file is loaded."""
+    try:
+        reference.run(builder.graph(), builder.tensors.__getitem__, builder.batch(1))
+    except packing.GraphError as problem:
+        packing.write(folder / "net.skinny", builder.tensors, graph=builder.graph())
+        with pytest.raises(packing.GraphError, match=re.escape(str(problem))):
+            load(folder / "net.skinny")
     else:
-        options["count_include_pad"] = data.draw(st.booleans())
-        builder.avg_pool(kernel, stride, **options, divisor=data.draw(st.sampled_from([None, 5])))
-    check(builder, folder, data.draw(st.sampled_from([1, 2, 16])))
+        check(builder, folder, images, threads)
+
+
+def test_every_small_window_in_a_pooled_chain_equals_the_reference(folder):
+    lanes = batch_sizes()[2]
+    for kernel, stride, dilation, ceil in itertools.product((1, 2, 3), (1, 2, 3), (1, 2), (0, 1)):
+        for padding in range(kernel // 2 + 1):
+            builder = Builder(1, 7, 9)
+            builder.conv(1, 2, (3, 3), padding=(1, 1), sparsity=0.0)
+            builder.max_pool(
+                *((side, side) for side in (kernel, stride, padding, dilation)), ceil=bool(ceil)
+            )
+            check_or_refuse(builder, folder, lanes, threads=2)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_the_second_window_of_a_pooled_chain_may_begin_above_the_first(folder, threads):
+    """Dilated by 2 after a padding of 1, the first window begins at row 1, the second at row 0."""
+    builder = Builder(3, 16, 16)
+    builder.conv(3, 4, (3, 3), padding=(1, 1))
+    builder.max_pool((2, 2), (1, 1), padding=(1, 1), dilation=(2, 2))
+    for images in batch_sizes():
+        check(builder, folder, images, threads)
+
+
+@pytest.mark.parametrize("side", [(5000, 3), (3, 5000), (65536, 1)])
+def test_pooling_over_a_long_side_equals_the_reference(folder, side):
+    builder = Builder(2, *side)
+    builder.add("adaptive_avg_pool", size=[1, 1])
+    for images in batch_sizes()[:3]:
+        check(builder, folder, images)
+
+
+def test_a_kernel_of_more_taps_than_two_bytes_can_index(folder):
+    builder = Builder(1, 300, 260)
+    builder.conv(1, 2, (290, 250), sparsity=1.0)
+    weight = builder.tensors["t0.weight"].reshape(2, -1)
+    weight[0, ::9001], weight[1, -1] = 1, 2
+    for images in (1, 16):
+        check(builder, folder, images)
+
+
+@pytest.mark.parametrize("sparsity", [0.0, 0.5, 0.95])
+def test_a_linear_layer_over_many_rows_equals_the_reference(folder, sparsity):
+    builder = Builder(3, 7, 70)
+    builder.linear(70, 33, sparsity=sparsity)
+    builder.add("relu")
+    for images in batch_sizes():
+        for threads in (1, 2, 3, 13):
+            check(builder, folder, images, threads)
 
 
 def test_a_batch_larger_than_a_run_is_divided(folder):

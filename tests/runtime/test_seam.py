@@ -44,16 +44,21 @@ def pool(rows=None, columns=None):
 
 
 def conv(outputs=6, taps=4, **arguments):
-    given = {"groups": 1, "block_taps": taps, "ranges": 1, "dense": False, "group_stride": 0}
+    given = {"groups": 1, "block_taps": taps, "ranges": 1, "dense": False}
     given["weights"] = np.ones((outputs, taps), np.float32)
-    given["offsets"] = np.arange(taps, dtype=np.int32)
     return native.ConvWeights(**{**given, **arguments})
 
 
-def stage(weights=None, bias=6, **arguments):
-    bias = floats(bias)
-    weights = weights or conv(**arguments)
-    return native.Stage(weights=weights, bias=bias, low=-1, high=1, activation=NONE)
+def stage(weights=None, bias=6, offsets=(0, 1, 2, 3), group_stride=0, **arguments):
+    return native.Stage(
+        weights=weights or conv(**arguments),
+        offsets=ints(*offsets),
+        group_stride=group_stride,
+        bias=floats(bias),
+        low=-1,
+        high=1,
+        activation=NONE,
+    )
 
 
 def linear(rows=3, columns=8, mask=(255, 255, 255), values=24):
@@ -206,11 +211,11 @@ MISTAKES = [
     ("add_chain", {"flat": True, "source": compact((4, 8, 7))}, "laid out flat"),
     ("add_chain", {"stages": []}, "one stage"),
     ("add_chain", {"stages": [stage(), stage()], "split_channels": True}, "one stage"),
-    ("add_chain", {"stages": [stage(offsets=ints(0, 1, 2, POSITIONS))]}, "in the arena"),
-    ("add_chain", {"stages": [stage(offsets=ints(0, 1, 2, 2**31 - 1))]}, "in the arena"),
+    ("add_chain", {"stages": [stage(offsets=(0, 1, 2, POSITIONS))]}, "in the arena"),
+    ("add_chain", {"stages": [stage(offsets=(0, 1, 2, 2**31 - 1))]}, "in the arena"),
     ("add_chain", {"stages": [stage(groups=2, group_stride=POSITIONS)]}, "in the arena"),
     ("add_chain", {"stages": [stage(groups=3, group_stride=2**31 - 1)]}, "in the arena"),
-    ("add_chain", {"stages": [stage(), stage(offsets=ints(0, 1, 2, 10**4))]}, "scratch buffer"),
+    ("add_chain", {"stages": [stage(), stage(offsets=(0, 1, 2, 10**4))]}, "scratch buffer"),
     ("add_chain", {"stages": [stage(outputs=5, bias=5)]}, "output's channels"),
     ("add_chain", {**POOLED, "tile_rows": 2}, "row by row"),
     ("add_chain", {**POOLED, "flat": True}, "row by row"),
@@ -286,9 +291,9 @@ BROKEN = [
     (conv, {"outputs": 0}, "sizes must agree"),
     (conv, {"taps": 0, "block_taps": 1}, "sizes must agree"),
     (conv, {"taps": 2**16, "outputs": 1}, "too many taps"),
-    (stage, {"offsets": ints(0, 1, 2)}, "sizes must agree"),
-    (stage, {"offsets": ints(0, 1, 2, -1)}, "must not be negative"),
-    (stage, {"offsets": ints(0, 1, 2, 4), "block_taps": 2}, "must be alike"),
+    (stage, {"offsets": (0, 1, 2)}, "one offset for each tap"),
+    (stage, {"offsets": (0, 1, 2, -1)}, "must not be negative"),
+    (stage, {"offsets": (0, 1, 2, 4), "block_taps": 2}, "must be alike"),
     (stage, {"group_stride": -1, "groups": 2}, "groups must lie in the arena"),
     (stage, {"group_stride": 2**62, "groups": 6}, "groups must lie in the arena"),
     (linear, {"rows": 0}, "one bit for each weight"),

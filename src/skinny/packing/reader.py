@@ -81,6 +81,12 @@ class PackedFile:
     def sparsity(self) -> dict[str, Any] | None:
         return self._manifest.sparsity
 
+    @property
+    def identity(self) -> str:
+        """The header's checksum: files of the same contents have the same, for it covers the
+        manifest's checksum, and the manifest those of all tensors."""
+        return self._header.metadata[CHECK]
+
     def entry(self, name: str) -> Entry:
         """Shape, type, form and error of a tensor, without reading it."""
         return self._manifest.tensors[self._stored(name)]

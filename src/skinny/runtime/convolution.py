@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skinny._native import TILE_VECTORS
 from skinny.runtime.layout import View, compact, padded
-from skinny.runtime.tiles import Tile, block_channels
+from skinny.runtime.tiles import block_channels, choose_tile
 
 Node = Mapping[str, Any]
 Shape = tuple[int, ...]
@@ -50,30 +50,22 @@ def geometry(node: Node, x: Shape, weight: Shape, out: Shape) -> Geometry:
         taps = _taps(per_group, view.channel_stride, rows * view.row_stride, columns)
         reach = (int(rows[-1]), int(columns[-1]))
         return Geometry(view, None, first, taps, per_group * view.channel_stride, reach)
-    row_offset, row_shift, row_base = _modulo_stride(rows - py, sy)
-    column_offset, column_shift, column_base = _modulo_stride(columns - px, sx)
-    offsets = sorted({(r, c) for r in row_offset for c in column_offset})
-    view = compact(
-        (
-            x[0] * len(offsets),
-            out[1] + int(row_shift.max()),
-            out[2] + int(column_shift.max()),
-        )
-    )
-    index = np.array([[offsets.index((r, c)) for c in column_offset] for r in row_offset])
-    taps = (
-        np.arange(per_group)[:, None, None] * (len(offsets) * view.channel_stride)
-        + index * view.channel_stride
-        + row_shift[:, None] * view.row_stride
-        + column_shift
+    down, right = _modulo_stride(rows - py, sy), _modulo_stride(columns - px, sx)
+    copies = len(down.first) * len(right.first)  # that space-to-depth makes of a channel
+    view = compact((x[0] * copies, out[1] + int(down.shift.max()), out[2] + int(right.shift.max())))
+    taps = _taps(
+        per_group,
+        copies * view.channel_stride,
+        down.which * len(right.first) * view.channel_stride + down.shift * view.row_stride,
+        right.which * view.channel_stride + right.shift,
     )
     space_to_depth = SpaceToDepth(
         (sy, sx),
-        [row_base * sy + r for r, _ in offsets],
-        [column_base * sx + c for _, c in offsets],
+        np.repeat(down.first, len(right.first)).tolist(),
+        np.tile(right.first, len(down.first)).tolist(),
     )
-    reach = (int(row_shift.max()) * len(offsets), int(column_shift.max()))
-    group_stride = per_group * len(offsets) * view.channel_stride
+    reach = (int(down.shift.max()) * copies, int(right.shift.max()))
+    group_stride = per_group * copies * view.channel_stride
     return Geometry(view, space_to_depth, 0, taps, group_stride, reach)
 
 
@@ -86,35 +78,44 @@ def _taps(
     return taps
 
 
-def _modulo_stride(at: NDArray[np.int64], stride: int) -> tuple[list[int], NDArray[np.int64], int]:
-    """Of each tap: its position modulo the stride, and its position divided by the stride, less the
-    smallest such quotient; and that smallest quotient."""
+class _AxisTaps(NamedTuple):
+    """The taps of one axis, by their position modulo the stride."""
+
+    first: NDArray[np.int64]  # of each remainder that occurs: the source position of entry 0
+    which: NDArray[np.int64]  # of each tap: the index of its remainder in `first`
+    shift: NDArray[np.int64]  # of each tap: its entry among those of its remainder
+
+
+def _modulo_stride(at: NDArray[np.int64], stride: int) -> _AxisTaps:
     shift = at // stride
-    base = int(shift.min())
-    return [int(r) for r in at % stride], shift - base, base
+    base = shift.min()
+    remainders, index = np.unique(at % stride, return_inverse=True)
+    return _AxisTaps(base * stride + remainders, index.reshape(-1), shift - base)
 
 
-def block_taps(
-    geometry: Geometry, tile: Tile, lanes: int, n: int, density: float, dense: bool
-) -> int:
-    """Taps of a block whose input stays in the first-level cache while a tile is computed."""
-    channels, kh, kw = (int(side) for side in geometry.taps.shape)
-    down, right = geometry.reach
-    if tile.flat:
-        footprint = tile.vectors * lanes + down * geometry.view.row_stride + right
-    else:
-        footprint = (tile.rows + down) * (tile.vectors * lanes + right * n)
-    kernel = kh * kw
-    taps = density * channels * kernel
-    return block_channels(channels, kernel, footprint, taps, dense) * kernel
+def block_taps(form: Geometry, out: Shape, lanes: int, density: float, dense: bool) -> int:
+    """Taps of a block whose input stays in the first-level cache while a tile is computed.
+
+    One number for all batch modes, which share the weights: what fits in the mode that reads most.
+    out: [channels, height, width]. density: non-zeros by weights.
+    """
+    channels, kh, kw = (int(side) for side in form.taps.shape)
+    _, height, width = out
+    down, right = form.reach
+    footprint = TILE_VECTORS * lanes if kh == kw == 1 else 0  # in a chain
+    for n in (1, lanes):
+        tile = choose_tile(height, width, form.view.row_stride, lanes, n)
+        if tile.flat:
+            floats = tile.vectors * lanes + down * form.view.row_stride + right
+        else:
+            floats = (tile.rows + down) * (tile.vectors * lanes + right * n)
+        footprint = max(footprint, floats)
+    taps = density * channels * kh * kw
+    return block_channels(channels, kh * kw, footprint, taps, dense) * kh * kw
 
 
-def pointwise_taps(
-    channels: int, groups: int, lanes: int, density: float, dense: bool
-) -> tuple[NDArray[np.int32], int, int]:
-    """The tap offsets of a chained 1x1 convolution in the scratch buffer and the stride of its
-    groups, both in floats; and the taps of a block."""
+def pointwise_taps(channels: int, lanes: int) -> tuple[NDArray[np.int32], int]:
+    """The tap offsets of a chained 1x1 convolution in the scratch buffer, and the stride of its
+    groups, both in floats. channels: of a group's input."""
     stride = TILE_VECTORS * lanes
-    each = channels // groups
-    offsets = np.arange(each, dtype=np.int32) * stride
-    return offsets, each * stride, block_channels(each, 1, stride, density * each, dense)
+    return np.arange(channels, dtype=np.int32) * stride, channels * stride

@@ -1,6 +1,7 @@
 """Where values lie in the arena. Sizes and offsets count positions; a position is n floats, one for
 each of n interleaved images (native/runtime/view.h)."""
 
+import heapq
 import math
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -55,16 +56,22 @@ class Buffer:
         self.first = self.last = first
 
 
+# Values beyond the largest ones are few bytes, or the graph is absurd: a simpler plan does.
+_MAX_FITTED = 1000
+
+
 def plan_memory(buffers: Iterable[Buffer]) -> int:
     """Gives each buffer an offset so that no two buffers live at the same time overlap.
 
-    First fit, largest first; returns the positions needed. Offsets are multiples of 16 positions: a
-    cache line, even for one image.
+    First fit, largest first, which takes the square of the number of buffers: the smaller ones, if
+    there are more than a thousand, are planned in the order of time, above the others. Returns the
+    positions needed. Offsets are multiples of 16 positions: a cache line, even for one image.
     """
+    largest_first = sorted(buffers, key=lambda b: -b.view.positions)
     placed: list[Buffer] = []
     total = 0
-    for buffer in sorted(buffers, key=lambda b: -b.view.positions):
-        size, offset = -(-buffer.view.positions // 16) * 16, 0
+    for buffer in largest_first[:_MAX_FITTED]:
+        size, offset = _size(buffer), 0
         others = sorted(
             (b for b in placed if b.first <= buffer.last and buffer.first <= b.last),
             key=lambda b: b.view.offset,
@@ -72,8 +79,32 @@ def plan_memory(buffers: Iterable[Buffer]) -> int:
         for other in others:
             if offset + size <= other.view.offset:
                 break
-            offset = max(offset, other.view.offset + -(-other.view.positions // 16) * 16)
+            offset = max(offset, other.view.offset + _size(other))
         buffer.view = buffer.view._replace(offset=offset)
         placed.append(buffer)
         total = max(total, offset + size)
+    return _plan_in_order(largest_first[_MAX_FITTED:], total)
+
+
+def _plan_in_order(buffers: list[Buffer], bottom: int) -> int:
+    """As `plan_memory`, from offset `bottom` on: a buffer takes the place of one of its size that
+    is no longer live, or a new one. Sizes are rounded up to powers of two, so that they recur."""
+    total = bottom
+    free: dict[int, list[int]] = {}  # size -> offsets
+    live: list[tuple[int, int, int]] = []  # a heap of (last, size, offset)
+    for buffer in sorted(buffers, key=lambda b: b.first):
+        while live and live[0][0] < buffer.first:
+            _, size, offset = heapq.heappop(live)
+            free.setdefault(size, []).append(offset)
+        size = 1 << (_size(buffer) - 1).bit_length()
+        if places := free.get(size):
+            offset = places.pop()
+        else:
+            offset, total = total, total + size
+        buffer.view = buffer.view._replace(offset=offset)
+        heapq.heappush(live, (buffer.last, size, offset))
     return total
+
+
+def _size(buffer: Buffer) -> int:
+    return -(-buffer.view.positions // 16) * 16

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 from skinny._native import Mode
 from skinny.packing import GraphError
@@ -15,8 +16,8 @@ from skinny.runtime.program import Program, StepInfo
 _WRITES_PADDING = ("conv", "max_pool", "avg_pool", "adaptive_avg_pool")
 
 
-def lower(program: Program, layers: list[Layer], start: str, end: str) -> list[StepInfo]:
-    """Adds the steps that lead from value `start` to value `end`."""
+def lower(program: Program, layers: list[Layer], start: str, end: str) -> None:
+    """Plans the steps that lead from value `start` to value `end`."""
     if program.mode != Mode.tail:
         layers = chain(
             layers,
@@ -28,7 +29,7 @@ def lower(program: Program, layers: list[Layer], start: str, end: str) -> list[S
     program.make(start)
     for layer in layers:
         _LOWER[layer.op](program, layer)
-    return program.finish(start, end)
+    program.finish(start, end)
 
 
 def _choose_padding(program: Program, layers: list[Layer], start: str, end: str) -> None:
@@ -53,32 +54,30 @@ def _linear(program: Program, layer: Layer) -> None:
     node, (name,) = layer.node, layer.inputs
     program.read(name)
     program.make(layer.output)
-    rows, columns = program.weights.shape(node["weight"])
-    kernel = program.weights.kernel(node["weight"], rows)
-    packed = program.weights.linear(node["weight"], kernel == "dense")
-    bias = program.weights.bias(node["bias"], rows)
+    rows, columns = program.weights.shape(node)
+    vectors = math.prod(program.shapes[name]) // columns  # it works on the last axis
     info = StepInfo(
         node["weight"].removesuffix(".weight"),
         "linear",
-        packed.form,
-        2 * program.weights.kept(node["weight"]),
+        program.weights.kernel(node),
+        2 * program.weights.kept(node) * vectors,
     )
-    # The layer works on the last axis: once for each of the others.
-    for i in range(math.prod(program.shapes[name]) // columns):
 
-        def emit(i: int = i) -> None:
-            from_, to = program.view(name).offset, program.view(layer.output).offset
-            program.engine.add_linear(
-                mode=program.mode,
-                source=compact((columns,))._replace(offset=from_ + i * columns),
-                target=compact((rows,))._replace(offset=to + i * rows),
-                weights=packed,
-                bias=bias,
-                activation=layer.activations[0].native,
-            )
+    at = len(program.infos)
 
-        program.read(name)
-        program.step(info, emit)
+    def emit() -> None:
+        weights = program.weights.linear(node)
+        program.infos[at] = replace(info, kernel=weights.form)
+        program.engine.add_linear(
+            mode=program.mode,
+            source=program.view(name),
+            target=program.view(layer.output),
+            weights=weights,
+            bias=program.weights.weights.bias(node["bias"], rows),
+            activation=layer.activations[0].native,
+        )
+
+    program.step(info, emit)
 
 
 def _pool(program: Program, layer: Layer) -> None:
@@ -122,14 +121,13 @@ def _activate(program: Program, layer: Layer) -> None:
 
 
 def _batch_norm(program: Program, layer: Layer) -> None:
-    scale, shift = batch_norm_scale(layer.node, program.weights.dense)
-    _same_shape(
-        program,
-        layer,
-        lambda source, target: program.engine.add_scale(
+    def emit(source: View, target: View) -> None:
+        scale, shift = batch_norm_scale(layer.node, program.weights.weights.dense)
+        program.engine.add_scale(
             mode=program.mode, source=source, target=target, scale=scale, shift=shift
-        ),
-    )
+        )
+
+    _same_shape(program, layer, emit)
 
 
 def _lrn(program: Program, layer: Layer) -> None:

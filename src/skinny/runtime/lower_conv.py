@@ -5,21 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from skinny._native import (
-    MAX_OFFSET,
-    MAX_TAPS,
-    TILE_VECTORS,
-    ActivationKind,
-    ConvWeights,
-    Pool,
-    Stage,
-)
-from skinny.packing import GraphError
-from skinny.runtime.convolution import Geometry, block_taps, geometry, pointwise_taps
+from skinny._native import TILE_VECTORS, ActivationKind, Pool, Stage
+from skinny.runtime.convolution import Geometry, pointwise_taps
 from skinny.runtime.fuse import NONE, Activation, Layer
 from skinny.runtime.layout import Buffer, Shape, View, compact
 from skinny.runtime.program import Program, StepInfo
-from skinny.runtime.tiles import Tile, choose_tile
+from skinny.runtime.tiles import choose_tile
 from skinny.runtime.windows import axes
 
 # One image: where each thread gets at least this many tiles, threads split a layer by tiles and its
@@ -30,12 +21,11 @@ _MAX_FUSED_POOL = 4  # rows under a pooling window that is fused into the chain 
 
 def joinable(program: Program, layer: Layer) -> bool:
     """Whether a layer is a 1x1 convolution that may be chained to the one before it."""
-    node = layer.node
     plain = (
         layer.op == "conv"
-        and program.weights.shape(node["weight"])[2:] == (1, 1)
-        and node["stride"] == [1, 1]
-        and node["padding"] == [0, 0]
+        and program.weights.shape(layer.node)[2:] == (1, 1)
+        and layer.node["stride"] == [1, 1]
+        and layer.node["padding"] == [0, 0]
     )
     if not plain or program.n > 1:
         return plain
@@ -56,12 +46,12 @@ def poolable(program: Program, layer: Layer, after: Layer) -> bool:
 
 def wanted_view(program: Program, layer: Layer) -> View | None:
     """The layout in which a convolution reads its input; None if it needs space-to-depth first."""
-    form = _geometry(program, layer)
+    form = program.weights.geometry(layer.node)
     return form.view if form.space_to_depth is None else None
 
 
 def lower_conv(program: Program, layer: Layer) -> None:
-    form = _geometry(program, layer)
+    form = program.weights.geometry(layer.node)
     name = layer.inputs[0]
     source = None
     if form.space_to_depth is not None or form.view != program.padded.get(
@@ -88,7 +78,6 @@ def lower_conv(program: Program, layer: Layer) -> None:
         and len(layer.nodes) == 1
         and tile.tiles < _TILES_PER_THREAD * program.threads
     )
-    stages, kernels, operations = _stages(program, layer, form, tile)
     pool = None if layer.pool is None else pool_windows(layer.pool, out)
 
     def emit() -> None:
@@ -107,11 +96,13 @@ def lower_conv(program: Program, layer: Layer) -> None:
             tile_rows=tile.rows,
             tile_vectors=tile.vectors,
             split_channels=split_channels,
-            stages=stages,
+            stages=_stages(program, layer, form),
             pool=pool,
         )
 
-    kernel = f"{kernels} {'flat' if tile.flat else tile.rows}x{tile.vectors}"
+    kernels = sorted({program.weights.kernel(node) for node in layer.nodes})
+    kernel = f"{'+'.join(kernels)} {'flat' if tile.flat else tile.rows}x{tile.vectors}"
+    operations = 2 * sum(map(program.weights.kept, layer.nodes)) * height * width
     title = " + ".join(str(node["weight"]).removesuffix(".weight") for node in layer.nodes)
     if layer.pool is not None:
         title += " + " + layer.pool["op"]
@@ -122,12 +113,6 @@ def pool_windows(node: Mapping[str, Any], shape: Shape) -> Pool:
     """The windows of a pooling node whose input is [channels, rows, columns]."""
     rows, columns = axes(node, shape)
     return Pool(max=node["op"] == "max_pool", rows=rows, columns=columns)
-
-
-def _geometry(program: Program, layer: Layer) -> Geometry:
-    node = layer.node
-    weight = program.weights.shape(node["weight"])
-    return geometry(node, program.shapes[layer.inputs[0]], weight, program.shapes[layer.computed])
 
 
 def _copy(program: Program, layer: Layer, form: Geometry) -> Buffer:
@@ -153,57 +138,29 @@ def _copy(program: Program, layer: Layer, form: Geometry) -> Buffer:
     return target
 
 
-def _stages(
-    program: Program, layer: Layer, form: Geometry, tile: Tile
-) -> tuple[list[Stage], str, int]:
-    """The stages of a chain, the kernels' names, and the operations."""
-    stages, kernels, operations = [], set(), 0
-    _, height, width = program.shapes[layer.computed]
+def _stages(program: Program, layer: Layer, form: Geometry) -> list[Stage]:
+    """The stages of a chain, with their weights."""
+    stages = []
     for i, (node, activation) in enumerate(zip(layer.nodes, layer.activations, strict=True)):
-        weight = program.weights.convolution(node)
-        outputs, groups = weight.shape[0], node["groups"]
-        kept = int(np.count_nonzero(weight))
-        density = kept / weight.size
-        kernel = program.weights.kernel(node["weight"], outputs // groups)
-        dense = kernel == "dense"
         if i == 0:
-            offsets, stride, block = _first_taps(program, node, form, tile, density, dense)
+            offsets = (form.taps.reshape(-1) * program.n).astype(np.int32)
+            stride = form.group_stride * program.n
         else:
-            channels = weight.shape[1] * groups
-            offsets, stride, block = pointwise_taps(channels, groups, program.lanes, density, dense)
-        packed = ConvWeights(
-            weights=weight.reshape(outputs, -1),
-            offsets=offsets,
-            groups=groups,
-            group_stride=stride,
-            block_taps=block,
-            ranges=program.threads,
-            dense=dense,
-        )
+            offsets, stride = pointwise_taps(program.weights.shape(node)[1], program.lanes)
+        weights = program.weights.convolution(node)
         low, high, other = _clamping(activation)
-        bias = program.weights.bias(node["bias"], outputs)
-        stages.append(Stage(weights=packed, bias=bias, low=low, high=high, activation=other.native))
-        kernels.add(kernel)
-        operations += 2 * kept * height * width
-    return stages, "+".join(sorted(kernels)), operations
-
-
-def _first_taps(
-    program: Program,
-    node: Mapping[str, Any],
-    form: Geometry,
-    tile: Tile,
-    density: float,
-    dense: bool,
-) -> tuple[Any, int, int]:
-    offsets = form.taps.reshape(-1) * program.n
-    stride = form.group_stride * program.n
-    if stride * node["groups"] + int(offsets.max()) > MAX_OFFSET:
-        raise GraphError(f"the convolution {node['weight']!r} reads too large an image")
-    block = block_taps(form, tile, program.lanes, program.n, density, dense)
-    if block > MAX_TAPS and not dense:
-        raise GraphError(f"the convolution {node['weight']!r} has too large a kernel")
-    return offsets.astype(np.int32), stride, block
+        stages.append(
+            Stage(
+                weights=weights,
+                offsets=offsets,
+                group_stride=stride,
+                bias=program.weights.weights.bias(node["bias"], program.weights.shape(node)[0]),
+                low=low,
+                high=high,
+                activation=other.native,
+            )
+        )
+    return stages
 
 
 def _clamping(activation: Activation) -> tuple[float, float, Activation]:

@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from skinny import native, packing
 from skinny.errors import SkinnyError
 from skinny.packing import GraphError, PackedFile
-from skinny.runtime import reference
 from skinny.runtime.fold import fold_batch_norms
 from skinny.runtime.images import Batch, Images
+from skinny.runtime.interpreted import Interpreted
+from skinny.runtime.live import live
+from skinny.runtime.memory import memory_limit
 from skinny.runtime.profile import Profile, profile
 from skinny.runtime.shapes import infer
 from skinny.runtime.tuning import store_choice, stored_choice, tune
@@ -27,16 +29,34 @@ Floats = NDArray[np.float32]
 
 
 def load(
-    path: str | os.PathLike[str], *, threads: int | None = None, low_memory: bool = False
+    path: str | os.PathLike[str],
+    *,
+    threads: int | None = None,
+    low_memory: bool = False,
+    max_memory: int | None = None,
 ) -> "Network":
-    """Open a packed model.
+    """Read a packed model: all of it, so that a later change of the file does not matter.
 
-    threads: how many to compute with; all cores by default. low_memory: decode each layer's weights
-    when the layer runs and drop them afterwards, so that only one layer's are in memory; slower.
-    If `Network.tune` has stored its choice of kernels beside the file, it is used.
+    threads: how many to compute with; all cores by default. max_memory: how many bytes the network
+    may take for weights and for the values of a batch, by default an eighth of the machine's memory
+    but at least 1 GiB; what needs more is a `MemoryLimitError` before any of it is allocated.
+    low_memory: read and decode each layer's weights from the file when the layer runs and drop them
+    afterwards, so that only one layer's are in memory; slower, and the file must stay as it is: a
+    change is a `ChecksumError`. If `Network.tune` has stored its choice of kernels beside the file,
+    it is used.
     """
     file = packing.open(path)
-    return Network(file, threads=threads, low_memory=low_memory, kernels=stored_choice(file))
+    try:
+        return Network(
+            file,
+            threads=threads,
+            low_memory=low_memory,
+            max_memory=max_memory,
+            kernels=stored_choice(file),
+        )
+    finally:
+        if not low_memory:
+            file.close()
 
 
 class Prediction(NamedTuple):
@@ -66,6 +86,7 @@ class Network:
         *,
         threads: int | None = None,
         low_memory: bool = False,
+        max_memory: int | None = None,
         kernels: Mapping[str, Kernel] | None = None,
     ) -> None:
         if file.graph is None:
@@ -73,32 +94,33 @@ class Network:
         if len(file.graph["inputs"]) != 1:
             count = len(file.graph["inputs"])
             raise GraphError(f"{file.path} wants {count} inputs; a network that runs has one")
-        self._file = file
-        self._graph = file.graph
-        self._weights = Weights(file)
-        self._shapes = infer(self._graph, self._weights.shape)
-        self._images = Images(self._shapes[self._graph["inputs"][0]["name"]], file.preprocessing)
-        self._low_memory = low_memory
-        self._plan = self._make_plan(kernels or {}, low_memory)
-        self.labels = file.labels
         self.threads = native.threads() if threads is None else threads
+        self.labels = file.labels
+        self._path, self._identity = file.path, file.identity
+        self._low_memory, self._limit = low_memory, memory_limit(max_memory)
+        self._shapes = infer(file.graph, Weights(file).shape)
+        self._graph = live(file.graph)
+        self._images = Images(self._shapes[self._graph["inputs"][0]["name"]], file.preprocessing)
+        self._plan = self._make_plan(file, kernels or {})
 
     def _make_plan(
-        self, kernels: Mapping[str, Kernel], low_memory: bool
-    ) -> "Plan | LayerByLayer | None":
+        self, file: PackedFile, kernels: Mapping[str, Kernel]
+    ) -> "Plan | LayerByLayer | Interpreted":
+        weights = Weights(file)
         if native.extension() is None:
-            return None
+            return Interpreted(self._graph, self._shapes, weights, self._limit, self._low_memory)
         from skinny.runtime.low_memory import LayerByLayer
         from skinny.runtime.plan import Plan
 
-        graph, folded = fold_batch_norms(self._graph, self._weights.dense)
-        weights = Weights(self._file, kernels, folded)
-        make = LayerByLayer if low_memory else Plan
-        return make(graph, self._shapes, weights)
+        graph, folded = fold_batch_norms(self._graph, weights.dense)
+        make = LayerByLayer if self._low_memory else Plan
+        return make(graph, self._shapes, Weights(file, kernels, folded), self._threads, self._limit)
 
     def _whole_plan(self) -> "Plan | None":
         """The plan of the whole network; None without the extension, and layer by layer."""
-        return None if self._low_memory else cast("Plan | None", self._plan)
+        if self._low_memory or isinstance(self._plan, Interpreted):
+            return None
+        return cast("Plan", self._plan)
 
     @property
     def threads(self) -> int:
@@ -132,12 +154,7 @@ class Network:
         preprocessed: the images are floats to which the file's preprocessing was applied.
         """
         batch = self._images.check(x, preprocessed=preprocessed)
-        if self._plan is None:
-            outputs: list[Floats] = reference.run(
-                self._graph, self._weights.dense, self._images.floats(batch)
-            )
-        else:
-            outputs = self._split(self._plan.run(batch, self._images, self._threads))
+        outputs = self._split(self._plan.run(batch, self._images, self._threads))
         return outputs[0] if len(outputs) == 1 else outputs
 
     def predict(self, x: Batch, *, preprocessed: bool = False) -> list[Prediction]:
@@ -179,14 +196,17 @@ class Network:
         """
         if self._whole_plan() is None:
             raise SkinnyError("there is nothing to tune without the compiled kernels")
+        with packing.open(self._path) as file:
+            if file.identity != self._identity:
+                raise SkinnyError(f"{self._path} has changed since it was loaded; load it again")
 
-        def milliseconds(kernels: Mapping[str, Kernel]) -> float:
-            net = Network(self._file, threads=self._threads, kernels=kernels)
-            return net.profile(batch, repeats=5).milliseconds
+            def milliseconds(kernels: Mapping[str, Kernel]) -> float:
+                plan = cast("Plan", self._make_plan(file, kernels))
+                return profile(plan, self._images, batch, self._threads, 5).milliseconds
 
-        choice = tune(self._graph, self._weights, milliseconds)
-        store_choice(self._file, choice)
-        self._plan = self._make_plan(choice, low_memory=False)
+            choice = tune(self._graph, Weights(file), milliseconds)
+            store_choice(file, choice)
+            self._plan = self._make_plan(file, choice)
         return choice
 
     def _split(self, rows: Floats) -> list[Floats]:

@@ -1,4 +1,4 @@
-"""The execution plan of a network: one program per batch mode, planned when it is first needed.
+"""The execution plan of a network: one program per batch mode, made when the network is loaded.
 
 The head runs on one image at a time (`Mode.single`) or on a vector of images at a time
 (`Mode.interleaved`). The tail (`Mode.tail`), the fully connected layers at the end, runs on all
@@ -6,7 +6,6 @@ images of a batch at once, so that their weights are read once.
 """
 
 import math
-import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,8 +15,10 @@ from numpy.typing import NDArray
 from skinny._native import Engine, Mode
 from skinny.runtime.fuse import Layer, fuse
 from skinny.runtime.images import Images
+from skinny.runtime.kernel_weights import KernelWeights
 from skinny.runtime.layout import Shape
 from skinny.runtime.lower import lower
+from skinny.runtime.memory import MemoryLimit, MemoryLimitError
 from skinny.runtime.program import Program, StepInfo
 from skinny.runtime.weights import Weights
 
@@ -25,27 +26,62 @@ from skinny.runtime.weights import Weights
 _TAIL_OPERATIONS = {"linear", "activate", "softmax", "log_softmax", "batch_norm", "add", "concat"}
 
 
+class Draft:
+    """The programs of a graph, planned without reading any weights.
+
+    `kernels` can tell how much memory the weights would take, before `lower` plans the programs.
+    """
+
+    def __init__(
+        self, graph: Mapping[str, Any], shapes: Mapping[str, Shape], weights: Weights, threads: int
+    ) -> None:
+        """threads: how many the programs are divided for; any number may run them."""
+        own = dict(shapes)
+        self._layers = fuse(graph)
+        self._start, self._end = graph["inputs"][0]["name"], graph["outputs"][0]
+        if len(graph["outputs"]) > 1:
+            self._end = _join(self._layers, graph["outputs"], own)
+        self._first, self._boundary = split_tail(self._layers, self._end, own)
+        self.outputs = math.prod(own[self._end])
+        self.kernels = KernelWeights(weights, own, threads)
+        self.engine = Engine()
+        self.programs = [Program(self.engine, mode, own, self.kernels, threads) for mode in Mode]
+
+    def lower(self) -> None:
+        head, tail = self._layers[: self._first], self._layers[self._first :]
+        for program in self.programs:
+            if program.mode == Mode.tail:
+                lower(program, tail, self._boundary, self._end)
+            else:
+                lower(program, head, self._start, self._boundary)
+
+
 class Plan:
-    """Runs a graph on the native engine."""
+    """Runs a graph on the native engine. All weights are read when it is made."""
 
     def __init__(
         self,
         graph: Mapping[str, Any],
         shapes: Mapping[str, Shape],
         weights: Weights,
+        threads: int,
+        limit: MemoryLimit,
     ) -> None:
-        self._shapes = dict(shapes)
-        self._weights = weights
-        layers = fuse(graph)
-        self._start = graph["inputs"][0]["name"]
-        self._end = graph["outputs"][0]
-        if len(graph["outputs"]) > 1:
-            self._end = self._join(layers, graph["outputs"])
-        first, self._boundary = split_tail(layers, self._end, self._shapes)
-        self._head, self._tail = layers[:first], layers[first:]
-        self._lock = threading.Lock()
-        self._engine = Engine()
+        draft = Draft(graph, shapes, weights, threads)
+        needed = draft.kernels.estimate(graph["nodes"])
+        limit.check(needed, "the network", "choose a smaller network")
+        draft.lower()
+        needed += sum(4 * p.positions for p in draft.programs if p.mode != Mode.interleaved)
+        limit.check(needed, "the network", "choose a smaller network")
         self.steps: dict[Mode, list[StepInfo]] = {}
+        for program in draft.programs:
+            if program.addressable:
+                program.emit()
+                self.steps[program.mode] = program.infos
+        self._engine, self._outputs = draft.engine, draft.outputs
+        self._weight_bytes = draft.kernels.bytes
+        self._limit = limit
+        self._check(1, threads)
 
     def run(
         self,
@@ -55,8 +91,8 @@ class Plan:
         seconds: list[list[float]] | None = None,
     ) -> NDArray[np.float32]:
         """[batch, outputs] for a checked batch. Fills `seconds` with each mode's steps' times."""
-        self._prepare(len(x), threads)
-        y = np.empty((len(x), math.prod(self._shapes[self._end])), np.float32)
+        self._check(len(x), threads)
+        y = np.empty((len(x), self._outputs), np.float32)
         timed = seconds is not None
         if x.dtype == np.uint8:
             scale, shift = images.scaling()
@@ -73,47 +109,54 @@ class Plan:
         """How many images of a batch run one by one; the others run in vectors."""
         return self._engine.singles(batch)
 
-    def _prepare(self, batch: int, threads: int) -> None:
-        needed = [Mode.tail]
-        if self.singles(batch):
-            needed.append(Mode.single)
-        if self.singles(batch) < batch:
-            needed.append(Mode.interleaved)
-        with self._lock:
-            for mode in needed:
-                if mode not in self.steps:
-                    program = Program(self._engine, mode, self._shapes, self._weights, threads)
-                    layers, start, end = self._head, self._start, self._boundary
-                    if mode == Mode.tail:
-                        layers, start, end = self._tail, self._boundary, self._end
-                    self.steps[mode] = lower(program, layers, start, end)
+    def _check(self, batch: int, threads: int) -> None:
+        """Raises a `MemoryLimitError` if a batch needs more memory than the network may take."""
+        mode = Mode.interleaved if self.singles(batch) < batch else Mode.single
+        if mode not in self.steps:
+            count = 1 if mode == Mode.single else self._engine.lanes()
+            raise MemoryLimitError(
+                f"the values of {count} images at a time are too large to address; give the "
+                "network fewer images, or choose a smaller one"
+            )
+        needed = (
+            self._weight_bytes
+            + self._engine.workspace_bytes(images=batch, threads=threads)
+            + 4 * batch * self._outputs
+        )
+        images = "one image" if batch == 1 else f"a batch of {batch} images"
+        self._limit.check(needed, f"{images} on {threads} threads", "give it fewer images, threads")
 
-    def _join(self, layers: list[Layer], outputs: list[str]) -> str:
-        """Adds a value that is all outputs, one after the other, and returns its name."""
-        flat = []
-        for i, name in enumerate(outputs):
-            flat.append(f"{name} (output {i})")
-            self._shapes[flat[-1]] = (math.prod(self._shapes[name]),)
-            layers.append(Layer("reshape", [], [name], flat[-1]))
-        joined = "all outputs"
-        while joined in self._shapes:
-            joined += "'"
-        self._shapes[joined] = (sum(self._shapes[name][0] for name in flat),)
-        layers.append(Layer("concat", [{"op": "concat", "axis": 1}], flat, joined))
-        return joined
+
+def _join(layers: list[Layer], outputs: list[str], shapes: dict[str, Shape]) -> str:
+    """Adds a value that is all outputs, one after the other, and returns its name."""
+
+    def add(layer: Layer, shape: Shape) -> str:
+        while layer.output in shapes:
+            layer.output += "'"
+        shapes[layer.output] = shape
+        layers.append(layer)
+        return layer.output
+
+    flat = [
+        add(Layer("reshape", [], [name], f"{name} (output {i})"), (math.prod(shapes[name]),))
+        for i, name in enumerate(outputs)
+    ]
+    whole = Layer("concat", [{"op": "concat", "axis": 1}], flat, "all outputs")
+    return add(whole, (sum(shapes[name][0] for name in flat),))
 
 
 def split_tail(layers: list[Layer], end: str, shapes: Mapping[str, Shape]) -> tuple[int, str]:
     """The index of the tail's first layer, and the name of the one value the tail reads. All values
     of the tail are vectors of features. The tail is empty if no such layer exists."""
     first, boundary = len(layers), end
+    entering = {end}  # what the layers from `start` on read and do not make
     for start in range(len(layers) - 1, -1, -1):
         layer = layers[start]
         vectors = all(len(shapes[name]) == 1 for name in (*layer.inputs, layer.output))
         if layer.op not in _TAIL_OPERATIONS or not vectors:
             break
-        made = {later.output for later in layers[start:]}
-        entering = {name for later in layers[start:] for name in later.inputs} - made
+        entering.discard(layer.output)
+        entering.update(layer.inputs)
         if len(entering) == 1:
-            first, boundary = start, entering.pop()
+            first, (boundary,) = start, entering
     return first, boundary

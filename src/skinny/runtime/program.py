@@ -5,9 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from skinny._native import MAX_OFFSET, Engine, Mode
-from skinny.packing import GraphError
+from skinny.runtime.kernel_weights import KernelWeights
 from skinny.runtime.layout import Buffer, Shape, View, compact, plan_memory
-from skinny.runtime.weights import Weights
 
 
 @dataclass(frozen=True)
@@ -21,14 +20,20 @@ class StepInfo:
 
 
 class Program:
-    """The program of one batch mode. Steps are emitted into the engine after memory planning.
+    """The program of one batch mode. First its steps and their memory are planned, without reading
+    any weights; then `emit` hands them to the engine.
 
     A step that reads a value calls `read` before it calls `step`, one that writes a value calls
     `make`; `view` tells where the value lies, and is asked when the step is emitted, not before.
     """
 
     def __init__(
-        self, engine: Engine, mode: Mode, shapes: dict[str, Shape], weights: Weights, threads: int
+        self,
+        engine: Engine,
+        mode: Mode,
+        shapes: dict[str, Shape],
+        weights: KernelWeights,
+        threads: int,
     ) -> None:
         self.engine = engine
         self.mode = mode
@@ -42,6 +47,8 @@ class Program:
         self._temporaries: list[Buffer] = []
         self._emits: list[Callable[[], None]] = []
         self.infos: list[StepInfo] = []
+        self.positions = 0  # of the arena
+        self._ends = ("", "")
 
     def make(self, name: str) -> None:
         """The next step writes this value."""
@@ -74,23 +81,27 @@ class Program:
         self._emits.append(emit)
         self.infos.append(info)
 
-    def finish(self, start: str, end: str) -> list[StepInfo]:
-        """Plans the memory and emits all steps, which lead from value `start` to `end`."""
+    def finish(self, start: str, end: str) -> None:
+        """Plans the memory of all steps, which lead from value `start` to `end`."""
         self.read(end)
         buffers = {id(buffer): buffer for buffer in self._buffers.values()}
-        positions = plan_memory([*buffers.values(), *self._temporaries])
-        if positions * self.n > MAX_OFFSET:
-            raise GraphError(
-                f"the network's values need {positions} positions, too many to address"
-            )
+        self.positions = plan_memory([*buffers.values(), *self._temporaries])
+        self._ends = (start, end)
+
+    @property
+    def addressable(self) -> bool:
+        """Whether the kernels can address the arena."""
+        return self.positions * self.n <= MAX_OFFSET
+
+    def emit(self) -> None:
+        """Hands all steps to the engine, with their weights."""
+        start, end = self._ends
         out = compact((math.prod(self.shapes[end]),))
         self.engine.begin(
             mode=self.mode,
-            positions=positions,
+            positions=self.positions,
             source=self.view(start),
             target=out._replace(offset=self._buffers[end].view.offset),
         )
         for emit in self._emits:
             emit()
-        self._emits.clear()  # they hold the weights, and this program
-        return self.infos

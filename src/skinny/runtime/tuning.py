@@ -4,7 +4,6 @@ The stored choice is a small JSON file. It counts only for the model it was meas
 instruction set it was measured with.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -17,7 +16,6 @@ from skinny.files import atomic_write
 from skinny.packing import PackedFile
 from skinny.runtime.weights import Kernel, Weights
 
-_HEAD = 1 << 20  # a packed file's first bytes hold checksums of all the others
 _LARGEST = 1 << 20
 _GAIN = 0.97  # a change of less is noise
 
@@ -51,7 +49,7 @@ def tuned_path(model: str | os.PathLike[str]) -> Path:
 
 def store_choice(file: PackedFile, choice: Mapping[str, Kernel]) -> None:
     path = tuned_path(file.path)
-    record = {"model": _identity(file.path), "isa": _isa(), "kernels": dict(choice)}
+    record = {"model": file.identity, "isa": _isa(), "kernels": dict(choice)}
     try:
         with atomic_write(path, "w") as out:
             json.dump(record, out, indent=1)
@@ -66,7 +64,7 @@ def stored_choice(file: PackedFile) -> dict[str, Kernel]:
         if path.stat().st_size > _LARGEST:
             return {}
         record = json.loads(path.read_bytes())
-        if record["model"] != _identity(file.path) or record["isa"] != _isa():
+        if record["model"] != file.identity or record["isa"] != _isa():
             return {}
         return {
             str(name): kernel
@@ -80,10 +78,3 @@ def stored_choice(file: PackedFile) -> dict[str, Kernel]:
 def _isa() -> str:
     module = native.extension()
     return "none" if module is None else str(module.isa())
-
-
-def _identity(path: Path) -> str:
-    with open(path, "rb") as file:
-        head = file.read(_HEAD)
-        size = os.fstat(file.fileno()).st_size
-    return hashlib.sha256(head + str(size).encode()).hexdigest()
