@@ -13,6 +13,7 @@ adds a part for the scales.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -27,6 +28,7 @@ from skinny.packing.values import STORED, Values
 
 Form = Literal["dense", "bitmask", "entropy"]
 FORMS: tuple[Form, ...] = ("dense", "bitmask", "entropy")
+_SLICE = 1 << 20  # values that are put together at a time
 # What a part more costs in the header; keeps small tensors dense.
 _PART = 100
 
@@ -189,15 +191,19 @@ def check(name: str, entry: Entry, sizes: dict[str, int]) -> None:
         raise MaskError(f"{name} has {sizes['scales']} scales for {entry.shape[0]} channels")
 
 
-def decode(entry: Entry, parts: dict[str, NDArray[Any]]) -> Parts:
-    """The tensor's mask and values; `check` has passed. Raises a `FormatError` for bad contents."""
-    mask = parts.get("mask")
+def decode(entry: Entry, parts: Mapping[str, Any]) -> Parts:
+    """The tensor's mask and values; `check` has passed. Raises a `FormatError` for bad contents.
+
+    parts: flat arrays by role, which are taken in the order of `Entry.parts`; of `rest` only slices
+    are taken, one after the other.
+    """
     if entry.kept is None:
         stored = parts["values"]
     else:
-        own = symbols.decode(parts["symbols"], entry.kept)
-        stored = np.empty(own.size, CARRIER[entry.stored])
-        symbols.join(own, parts["rest"], stored)
+        stored = _join(
+            symbols.decode(parts["symbols"], entry.kept), parts["rest"], CARRIER[entry.stored]
+        )
+    mask = parts.get("mask")
     if entry.dtype == "BOOL" and stored.view(np.uint8).max(initial=0) > 1:
         raise MaskError("a tensor of truth values holds a byte that is neither 0 nor 1")
     if "coded" in parts:
@@ -214,6 +220,16 @@ def decode(entry: Entry, parts: dict[str, NDArray[Any]]) -> Parts:
         counts = values.per_channel(mask, entry.shape)
         stored = values.decode(stored, parts.get("scales"), entry.dtype, entry.values, counts)
     return Parts(entry.shape, entry.dtype, mask, stored, negative)
+
+
+def _join(own: NDArray[np.uint8], rest: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """`symbols.join` by slices, so that the rest is never in memory whole beside the values."""
+    joined = np.empty(own.size, dtype)
+    width = dtype.itemsize - 1
+    for start in range(0, own.size, _SLICE):
+        end = min(start + _SLICE, own.size)
+        symbols.join(own[start:end], rest[start * width : end * width], joined[start:end])
+    return joined
 
 
 def densify(parts: Parts) -> NDArray[Any]:

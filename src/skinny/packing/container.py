@@ -22,6 +22,7 @@ METADATA = "__metadata__"
 CHECK = "check"  # the metadata field that holds the header's own digest
 LARGEST_HEADER = 100_000_000  # the limit of the safetensors library
 PREFIX = 8
+DIGEST_BYTES = 8
 _COPY = 1 << 20
 
 
@@ -61,7 +62,7 @@ def layout(parts: dict[str, TensorType], metadata: dict[str, str]) -> tuple[list
 
 def digest(*contents: bytes | memoryview) -> str:
     """The checksum of contents one after another: BLAKE2b of 8 bytes, in hexadecimal."""
-    state = blake2b(digest_size=8)
+    state = blake2b(digest_size=DIGEST_BYTES)
     for content in contents:
         state.update(content)
     return state.hexdigest()

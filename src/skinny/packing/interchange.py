@@ -45,13 +45,13 @@ def read_safetensors(path: str | os.PathLike[str]) -> Iterator[tuple[str, Array]
 
 
 def _array(file: Source, part: Part) -> Array:
-    array = file.read(part)
+    array = file.read_part(part)
     return Bits(array, part.dtype) if part.dtype == "BF16" else array
 
 
 def _read_legacy(name: str, header: Header, file: Source) -> Array:
     parts = {field: header.parts[f"{name}.{field}"] for field in _LEGACY}
-    arrays = {field: file.read(part) for field, part in parts.items()}
+    arrays = {field: file.read_part(part) for field, part in parts.items()}
     shape = [int(side) for side in arrays["shape"].reshape(-1)]
     if parts["shape"].dtype != "I64" or not shape or not is_shape(shape) or 0 in shape:
         raise HeaderError(f"{name}.shape is not the shape of a tensor")

@@ -2,8 +2,6 @@
 
 import math
 import os
-import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +10,13 @@ from numpy.typing import NDArray
 
 from skinny.errors import SkinnyError
 from skinny.packing import codec, manifest
+from skinny.packing.checked import CheckedParts
 from skinny.packing.codec import Entry, Parts
-from skinny.packing.container import CHECK, content, digest, header_digest
+from skinny.packing.container import CHECK, digest, header_digest
 from skinny.packing.dtypes import CARRIER, to_float32
 from skinny.packing.errors import ChecksumError, FormatError, NotPackedError, VersionError
 from skinny.packing.header import Header, Part, read_header
 from skinny.packing.source import Source
-
-_WORTH_A_THREAD = 1 << 20  # bytes
 
 
 class PackedFile:
@@ -50,6 +47,10 @@ class PackedFile:
     def close(self) -> None:
         """Close the file; what was read of it stays."""
         self._source.close()
+
+    def prefetch(self) -> None:
+        """Let the system begin to read the whole file, so that nobody waits for a disk."""
+        self._source.prefetch()
 
     @property
     def names(self) -> list[str]:
@@ -106,21 +107,18 @@ class PackedFile:
         """A tensor's mask and values, without its zeros."""
         stored = self._stored(name)
         entry = self._manifest.tensors[stored]
-        try:
-            arrays = {
-                role: self._source.read(part).reshape(-1)
-                for role, part in self._parts(stored).items()
-            }
-        except FormatError as found:
-            raise type(found)(f"{self.path}: {found}") from None
-        # Decoding survives any bytes, so it need not wait for the checksum, which takes as long.
-        check = _start_digest(list(arrays.values()))
+        parts = CheckedParts(self._source, self._parts(stored))
         problem: FormatError | None = None
+        # Decoding survives any bytes, so it need not wait for the checksum.
         try:
-            decoded = codec.decode(entry, arrays)
+            decoded = codec.decode(entry, parts)
         except FormatError as found:
             problem = found
-        if check() != self._manifest.checks[stored]:
+        try:
+            check = parts.digest()
+        except FormatError as found:
+            raise type(found)(f"{self.path}: {found}") from None
+        if check != self._manifest.checks[stored]:
             raise ChecksumError(f"{self.path}: the contents of {name!r} are damaged")
         if problem is not None:
             raise type(problem)(f"{self.path}, {name!r}: {problem}")
@@ -153,22 +151,6 @@ class PackedFile:
         }
 
 
-def _start_digest(arrays: list[NDArray[Any]]) -> Callable[[], str]:
-    """Begins to take the checksum of arrays, beside whatever comes next; call the result for it."""
-    contents = [content(array) for array in arrays]
-    if sum(array.nbytes for array in arrays) < _WORTH_A_THREAD:
-        return lambda: digest(*contents)
-    taken: list[str] = []
-    thread = threading.Thread(target=lambda: taken.append(digest(*contents)))
-    thread.start()
-
-    def wait() -> str:
-        thread.join()
-        return taken[0]
-
-    return wait
-
-
 def _read_manifest(header: Header, file: Source) -> manifest.Manifest:
     version = header.metadata.get("skinny")
     if version is None or manifest.PART not in header.parts:
@@ -182,7 +164,7 @@ def _read_manifest(header: Header, file: Source) -> manifest.Manifest:
     if header_digest(header.text, check) != check:
         raise ChecksumError("the header is damaged")
     parts = dict(header.parts)
-    packed = file.read(parts.pop(manifest.PART)).tobytes()
+    packed = file.read_part(parts.pop(manifest.PART)).tobytes()
     if digest(packed) != header.metadata.get("manifest"):
         raise ChecksumError("the manifest is damaged")
     sizes = {

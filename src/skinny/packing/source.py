@@ -42,26 +42,28 @@ class Source:
 
     __del__ = close
 
+    def prefetch(self) -> None:
+        """Let the system begin to read the whole file, so that nobody waits for a disk."""
+        if self._descriptor is not None and hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_WILLNEED)
+
     def __len__(self) -> int:
         """Bytes of the file when it was opened."""
         return self._size
 
     def __getitem__(self, place: slice) -> bytes:
         begin, end, _ = place.indices(self._size)
-        array = np.empty(max(0, end - begin), np.uint8)
-        self._read_into(array, begin)
-        return array.tobytes()
+        return self.read(begin, end).tobytes()
 
-    def read(self, part: Part) -> NDArray[Any]:
-        """A part's elements, in memory of their own."""
-        dtype = CARRIER[part.dtype]
-        array = np.empty((part.end - part.begin) // dtype.itemsize, dtype)
-        self._read_into(array.view(np.uint8), part.begin)
-        return array.reshape(part.shape)
+    def read_part(self, part: Part) -> NDArray[Any]:
+        """A part's elements."""
+        return self.read(part.begin, part.end).view(CARRIER[part.dtype]).reshape(part.shape)
 
-    def _read_into(self, to: NDArray[np.uint8], begin: int) -> None:
+    def read(self, begin: int, end: int) -> NDArray[np.uint8]:
+        """Bytes [begin, end), in memory of their own."""
         if self._descriptor is None:
             raise SkinnyError(f"{self._path} is closed")
+        to = np.empty(max(0, end - begin), np.uint8)
         done = 0
         while done < to.size:
             try:
@@ -71,3 +73,4 @@ class Source:
             if not count:
                 raise ChecksumError("the file has become shorter since it was opened")
             done += count
+        return to

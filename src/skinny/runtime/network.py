@@ -47,6 +47,7 @@ def load(
     """
     file = packing.open(path)
     try:
+        file.prefetch()
         return Network(
             file,
             threads=threads,
