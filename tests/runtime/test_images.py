@@ -135,3 +135,9 @@ def test_other_floats_strides_and_lists_are_welcome(path, pixels):
 def test_anything_else_is_an_error_before_any_kernel_starts(path, x, message):
     with pytest.raises(InputError, match=message):
         load(path / "plain")(x)
+
+
+@pytest.mark.parametrize("x", [[[1.0, 2.0], [3.0]], [np.zeros((3, 5, 4)), np.zeros((3, 5, 5))]])
+def test_a_ragged_list_is_refused(path, x):
+    with pytest.raises(InputError, match="cannot be made an array of images"):
+        load(path / "plain")(x)

@@ -1,7 +1,8 @@
 """Running packed models on a CPU: `load` a file, call the network. No torch, only NumPy."""
 
 from skinny.runtime.images import InputError
+from skinny.runtime.memory import MemoryLimitError
 from skinny.runtime.network import Network, Prediction, load
 from skinny.runtime.profile import Profile
 
-__all__ = ["InputError", "Network", "Prediction", "Profile", "load"]
+__all__ = ["InputError", "MemoryLimitError", "Network", "Prediction", "Profile", "load"]

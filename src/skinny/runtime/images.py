@@ -35,7 +35,10 @@ class Images:
         record = None if preprocessed else self.preprocessing
         if isinstance(x, list | tuple) and x and isinstance(x[0], str | os.PathLike):
             x = self._read_files(x)
-        x = np.asarray(x)
+        try:
+            x = np.asarray(x)
+        except (ValueError, TypeError, RuntimeError) as problem:  # a ragged list, say
+            raise InputError(f"the input cannot be made an array of images: {problem}") from None
         self._check_type(x.dtype, record)
         if record is not None:
             x = self._fit(x, record)
