@@ -1,10 +1,12 @@
 # make demo   set up, then train the digits network dense and skinny and show the difference
-# make test   set up, then lint, type-check and run the tests
+# make test   set up, then lint, type-check and run the tests; lists at the end what was skipped, and why
+# make fuzz   random networks in files with random changes, run and compared, for FUZZ_SECONDS (600)
 # make lint   the linters and the type checker alone
 # make native build the C++ extension in place (src/skinny), for work on native/
 # make bench  the benchmarks, with the engines they compare us to (slow; want a quiet machine)
 # make bench-avx2  the benchmark of inference as on a processor without AVX-512 (Linux, Intel)
-# make sanitize  tests of kernels and coders under AddressSanitizer and UBSan
+# make sanitize  tests of kernels and coders, and SANITIZE_CASES (400) files of the fuzzer, under
+#                AddressSanitizer and UBSan, with every instruction set of the machine
 
 PYTHON ?= python3
 VENV := .venv
@@ -13,7 +15,7 @@ SETUP := $(VENV)/.set-up
 DEEPSPARSE := .venv-deepsparse/.set-up
 NATIVE := CMakeLists.txt $(shell find native -type f)
 
-.PHONY: demo test lint native bench bench-avx2 sanitize clean
+.PHONY: demo test lint fuzz setup native bench bench-avx2 sanitize clean
 .DELETE_ON_ERROR:
 
 demo: $(SETUP)
@@ -21,6 +23,14 @@ demo: $(SETUP)
 
 test: lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# From another seed each time, unless FUZZ_SEED says which; findings go to build/fuzz.
+FUZZ_SECONDS ?= 600
+FUZZ_SEED ?=
+fuzz: $(SETUP)
+	$(BIN)/python -m tests.runtime.fuzzing --seconds $(FUZZ_SECONDS) $(addprefix --seed ,$(FUZZ_SEED))
+
+setup: $(SETUP)
 
 lint: $(SETUP)
 	$(BIN)/ruff check .
@@ -50,8 +60,12 @@ SANITIZE := build/sanitize
 SANITIZED = PYTHONPATH=$(SANITIZE)/tree ASAN_OPTIONS=detect_leaks=0 \
     LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
     $(SANITIZE)/venv/bin/python
-CODERS := $(patsubst %,tests/packing/test_%.py,bitmask entropy symbols)
+SANITIZE_CASES ?= 400
+SANITIZED_TESTS := $(patsubst %,tests/runtime/test_%.py,kernels seam) \
+    $(patsubst %,tests/packing/test_%.py,bitmask entropy symbols)
 sanitize:
+	test -e "$$($(CXX) -print-file-name=libasan.so)" || \
+	    { echo "$(CXX) has no AddressSanitizer; GCC's comes with libgcc-*-dev (Debian)"; exit 1; }
 	$(PYTHON) -m venv $(SANITIZE)/venv
 	$(SANITIZE)/venv/bin/python -m pip install --quiet --constraint constraints.txt \
 	    numpy safetensors pytest hypothesis nanobind cmake
@@ -63,10 +77,12 @@ sanitize:
 	$(SANITIZE)/venv/bin/cmake --install $(SANITIZE)/native --prefix $(SANITIZE)/tree
 	best=$$($(SANITIZED) -c 'from skinny import native; print(native.extension().isa())') && \
 	for isa in baseline avx2 avx512; do \
-	    echo "== $$isa" && SKINNY_ISA=$$isa $(SANITIZED) -m pytest -q -p no:cacheprovider \
-	        --confcutdir=tests/runtime tests/runtime/test_kernels.py && \
-	    SKINNY_ISA=$$isa $(SANITIZED) -m pytest -q -p no:cacheprovider \
-	        --confcutdir=tests/packing $(CODERS) || exit 1; \
+	    echo "== $$isa" && for tests in $(SANITIZED_TESTS); do \
+	        SKINNY_ISA=$$isa $(SANITIZED) -m pytest -q -p no:cacheprovider \
+	            --confcutdir=$$(dirname $$tests) $$tests || exit 1; \
+	    done && \
+	    SKINNY_ISA=$$isa $(SANITIZED) -m tests.runtime.fuzzing --cases $(SANITIZE_CASES) --seed 0 \
+	        --into $(SANITIZE)/fuzz || exit 1; \
 	    test $$isa != $$best || break; \
 	done
 

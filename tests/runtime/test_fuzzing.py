@@ -1,0 +1,114 @@
+"""Networks nobody would write: equal to the reference, or refused in one sentence.
+
+The short form; `make fuzz` goes on for as long as it is told to, from other seeds.
+"""
+
+import sys
+from random import Random
+
+import numpy as np
+import pytest
+from tests.runtime.fuzzing.campaign import Watched, campaign
+from tests.runtime.fuzzing.case import judge, make
+from tests.runtime.fuzzing.mutations import MUTATIONS, Parts, mutate
+from tests.runtime.fuzzing.networks import network
+
+from skinny import packing
+from skinny.runtime import reference
+
+pytest.importorskip("skinny._native", reason="the native extension was not built")
+SEEDS = range(300)
+
+
+def test_changed_networks_equal_the_reference_or_are_refused(tmp_path):
+    with Watched() as watched:
+        statistics = campaign(SEEDS, tmp_path, watched)
+    assert not statistics.findings, str(statistics)
+    assert statistics.total() == len(SEEDS)
+    # Neither empty: most files run and are compared, and many are refused, of several kinds.
+    assert statistics.counts["ran", "compared"] > len(SEEDS) / 3
+    assert statistics.counts["refused", "GraphError"] > len(SEEDS) / 10
+    assert statistics.counts["refused", "ManifestError"] > 0
+
+
+def test_a_seed_makes_the_same_file_again(tmp_path):
+    for seed in range(20):
+        names = [make(seed, tmp_path / name) for name in ("a", "b")]
+        assert names[0] == names[1]
+        assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_networks_use_every_operation_and_every_change_is_made(tmp_path):
+    operations, changes = set(), set()
+    for seed in range(400):
+        _, graph = network(Random(seed))
+        operations |= {node["op"] for node in graph["nodes"]}
+        parts = Parts({}, {"graph": graph, "tensors": {}, "preprocessing": None}, {})
+        changes.add(mutate(str(seed), parts))
+    assert operations == set(packing.graph.OPERATIONS)
+    named = {change.__name__.strip("_") for change in MUTATIONS}
+    assert changes >= named - {"tensors", "tensor_shape"}  # this file has none
+
+
+def first_with(outcome, tmp_path, operation=None):
+    """The first seed whose file has this outcome and ends in this operation."""
+    for seed in range(500):
+        _, graph = network(Random(seed))
+        last = {node["output"]: node["op"] for node in graph["nodes"]}[graph["outputs"][0]]
+        changes = make(seed, tmp_path / "case")
+        if (operation is None or (last == operation and not changes)) and judge(
+            tmp_path / "case", seed
+        )["outcome"] == outcome:
+            return seed
+    raise AssertionError(f"no file that {outcome}")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "what"),
+    [
+        (lambda node, tensor, x: np.tanh(x) + np.float32(1e-3), "another output"),
+        (lambda node, tensor, x: {}["nothing"], "KeyError"),
+    ],
+)
+def test_a_wrong_operation_is_found(tmp_path, monkeypatch, wrong, what):
+    seed = first_with("ran", tmp_path, "tanh")
+    monkeypatch.setitem(reference._OPERATIONS, "tanh", wrong)
+    outcome = judge(tmp_path / "case", seed)
+    assert outcome["outcome"] == "finding"
+    assert what in outcome["what"]
+
+
+WORKERS = {
+    "crash": ("import os; os.abort()", "died of SIGABRT"),
+    "end": ("import sys; sys.exit('out of memory')", "died of exit status 1"),
+    "hang": ("import time; time.sleep(60)", "no answer within 2 seconds"),
+}
+
+
+@pytest.mark.parametrize("how", WORKERS)
+def test_a_worker_that_dies_or_hangs_is_a_finding_with_a_file(tmp_path, how):
+    code, what = WORKERS[how]
+    start = f"import sys; sys.path.insert(0, ''); {SAVE}; {code}"
+    with Watched((sys.executable, "-c", start), patience=2) as watched:
+        statistics = campaign([7], tmp_path, watched, attempts=2)
+    (found,) = statistics.findings
+    assert what in found.what
+    assert found.path.exists()
+    assert f"--seed 7 --file {found.path}" in found.path.with_suffix(".txt").read_text()
+
+
+SAVE = (
+    "import json, pathlib; from tests.runtime.fuzzing.case import make;"
+    " request = json.loads(sys.stdin.readline());"
+    " make(request['seed'], pathlib.Path(request['path']), request.get('skip', ()))"
+)
+
+
+def test_a_case_may_not_take_more_memory_than_its_worker_has(tmp_path):
+    start = (
+        "import sys; sys.path.insert(0, ''); import numpy as np;"
+        "from tests.runtime.fuzzing import worker; worker.limit_memory(); np.ones(1 << 28)"
+    )
+    with Watched((sys.executable, "-c", start)) as watched:
+        answer = watched.ask({})
+    assert "MemoryError" in answer["detail"]
