@@ -1,0 +1,1 @@
+"""The entries of the registry, a file per family of operations."""
