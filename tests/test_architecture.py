@@ -18,19 +18,24 @@ ALLOWED = {
     "skinny.iht.controller": {"iht"},
     "skinny.models": {"models"},
     "skinny.data": {"data"},
+    "skinny.graph": {"graph"},
     "skinny.packing": {"packing"},
-    "skinny.runtime": {"runtime", "packing"},
-    "skinny.export.model": {"export", "packing", "iht"},
-    "skinny.export.onnx": {"export", "packing"},
-    "skinny.training": {"training", "iht", "models", "data", "export", "packing"},
+    "skinny.runtime": {"runtime", "packing", "graph"},
+    "skinny.export.model": {"export", "packing", "graph", "iht"},
+    "skinny.export.onnx": {"export", "packing", "graph"},
+    "skinny.export.torch_import": {"export", "graph"},
+    "skinny.export.onnx_import": {"export", "graph"},
+    "skinny.export.onnx_writer": {"export", "graph"},
+    "skinny.training": {"training", "iht", "models", "data", "export", "packing", "graph"},
     "skinny.experiments.report": {
-        *("experiments", "training", "iht", "models", "data", "export", "packing")
+        *("experiments", "training", "iht", "models", "data", "export", "packing", "graph")
     },
 }
 HELPERS = {"errors", "files", "images", "native", "_native", "printable"}
 # What `pip install skinny-nn` alone must run: it adds NumPy and tyro, and no more.
 ON_A_DEVICE = (
     "skinny",
+    "skinny.graph",
     "skinny.packing",
     "skinny.runtime",
     "skinny.cli.main",
@@ -39,7 +44,11 @@ ON_A_DEVICE = (
     "skinny.cli.size",
     "skinny.cli.unpack",
 )
-WITHOUT_TORCH = (*ON_A_DEVICE, "skinny.export.onnx", "skinny.cli.data", "skinny.cli.pack")
+WITHOUT_TORCH = (
+    *ON_A_DEVICE,
+    *("skinny.export.onnx", "skinny.export.onnx_import", "skinny.export.onnx_writer"),
+    *("skinny.cli.data", "skinny.cli.pack"),
+)
 
 
 def modules_after(name):

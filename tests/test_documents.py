@@ -3,6 +3,7 @@
 import contextlib
 import io
 import re
+import warnings
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,7 +46,8 @@ def run(document: str, name: str) -> None:
         if block.language == "python":
             source = "\n" * block.line + block.text  # so that a traceback shows the document's line
             output = io.StringIO()
-            with contextlib.redirect_stdout(output):
+            with contextlib.redirect_stdout(output), warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "these operations have no kernel")
                 exec(compile(source, name, "exec"), namespace)
             printed = output.getvalue()
         else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from skinny import data, models, training
     from skinny.errors import SkinnyError
-    from skinny.export import pack, unpack
+    from skinny.export import check, pack, unpack
     from skinny.iht import timeline
     from skinny.iht.controller import IHT
     from skinny.iht.ght import ght
@@ -24,6 +24,7 @@ __all__ = [
     "IHT",
     "SkinnyError",
     "__version__",
+    "check",
     "data",
     "ght",
     "hard_threshold",
@@ -41,6 +42,7 @@ __all__ = [
 _HOME = {
     "IHT": "skinny.iht.controller:IHT",
     "SkinnyError": "skinny.errors:SkinnyError",
+    "check": "skinny.export:check",
     "data": "skinny.data",
     "ght": "skinny.iht.ght:ght",
     "hard_threshold": "skinny.iht.threshold:hard_threshold",

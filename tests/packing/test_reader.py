@@ -116,8 +116,8 @@ def test_errors_name_the_file(path):
 
 
 def test_a_newer_format_is_told_from_damage(path):
-    path.write_bytes(path.read_bytes().replace(b'"skinny":"1"', b'"skinny":"2"', 1))
-    with pytest.raises(VersionError, match=r"format '2', this skinny reads format 1"):
+    path.write_bytes(path.read_bytes().replace(b'"skinny":"1"', b'"skinny":"3"', 1))
+    with pytest.raises(VersionError, match=r"format '3', this skinny reads formats 1 to 2"):
         packing.open(path)
 
 

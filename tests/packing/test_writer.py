@@ -141,9 +141,8 @@ def test_arrays_outlive_the_file(path):
     packing.write(path, {"w": np.arange(5.0)})
     with packing.open(path) as file:
         array = file.read("w")
+    path.unlink()
     assert array.tolist() == [0, 1, 2, 3, 4]
-    with pytest.raises(ValueError, match="read-only"):
-        array[0] = 1
 
 
 def test_non_contiguous_and_big_endian_arrays_are_stored_as_what_they_mean(path):

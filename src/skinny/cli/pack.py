@@ -22,8 +22,8 @@ class Pack:
     """
 
     source: tyro.conf.Positional[Path]
-    """A run folder; or weights alone: a .safetensors file (dense, or `sparse-bitmask` as
-    compressed-tensors wrote it) or a .pt file that holds a state_dict."""
+    """A run folder; an .onnx file; or weights alone: a .safetensors file (dense, or
+    `sparse-bitmask` as compressed-tensors wrote it) or a .pt file that holds a state_dict."""
     target: OutWord = None
     """The file to write; else model.skinny in the run folder, or the source with .skinny."""
     out: Out = None
@@ -60,7 +60,7 @@ def run(arguments: Pack) -> int:
         )
     else:
         out = output_file(arguments.target, arguments.out, source.with_suffix(".skinny"))
-        pack_weights(source, out, values=arguments.values, signed_zeros=arguments.signed_zeros)
+        pack_file(source, out, values=arguments.values, signed_zeros=arguments.signed_zeros)
     report = packing.size(out, compare=False)
     size.show(out, report, as_json=arguments.json)
     return 0
@@ -96,11 +96,18 @@ def pack_run(
     )
 
 
-def pack_weights(
+def pack_file(
     source: Path, out: Path, *, values: packing.Values = "exact", signed_zeros: bool = False
 ) -> None:
-    """Pack a file of weights, without a graph."""
-    if source.suffix == ".safetensors":
+    """Pack an ONNX file, or a file of weights without a graph."""
+    if source.suffix == ".onnx":
+        from skinny.export.onnx import read_onnx
+
+        tensors, graph, format_ = read_onnx(source)
+        packing.write(
+            out, tensors, graph=graph, format=format_, values=values, signed_zeros=signed_zeros
+        )
+    elif source.suffix == ".safetensors":
         packing.write(
             out, packing.read_safetensors(source), values=values, signed_zeros=signed_zeros
         )
@@ -110,7 +117,8 @@ def pack_weights(
         pack(_load_state(source), out, values=values, signed_zeros=signed_zeros)
     else:
         raise SkinnyError(
-            f"cannot pack {source}: it is neither a run folder nor a .safetensors or .pt file"
+            f"cannot pack {source}: it is neither a run folder nor a file of type .onnx, "
+            ".safetensors or .pt"
             if source.exists()
             else f"there is no {source}"
         )

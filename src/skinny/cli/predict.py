@@ -11,7 +11,7 @@ import tyro
 from skinny.cli.command_line import parse
 from skinny.errors import SkinnyError
 from skinny.printable import printable
-from skinny.runtime import Network, load
+from skinny.runtime import Classifier, load
 
 _BATCH = 64
 
@@ -64,12 +64,12 @@ def run(arguments: Predict) -> int:
     return 0
 
 
-def _probabilities(net: Network, paths: tuple[Path, ...]) -> Iterator[np.ndarray]:
+def _probabilities(net: Classifier, paths: tuple[Path, ...]) -> Iterator[np.ndarray]:
     """A row for each image; a batch at a time, however many there are."""
     for start in range(0, len(paths), _BATCH):
         yield from net.probabilities(paths[start : start + _BATCH])
 
 
-def _best(net: Network, probabilities: np.ndarray, top: int) -> list[tuple[str, float]]:
+def _best(net: Classifier, probabilities: np.ndarray, top: int) -> list[tuple[str, float]]:
     order = np.argsort(-probabilities, kind="stable")[:top]
     return [(net.label(int(index)), float(probabilities[index])) for index in order]

@@ -1,4 +1,4 @@
-"""From torch to packed files: the graph by torch.export, the weights exactly; and on to ONNX.
+"""From torch and ONNX to packed files, and from packed files to ONNX.
 
 Names are imported on first use: `to_onnx` does not need torch.
 """
@@ -7,16 +7,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from skinny.export.graph import UnsupportedOperationError, take_graph
-    from skinny.export.model import pack, unpack
+    from skinny.export.model import check, pack, unpack
     from skinny.export.onnx import to_onnx
+    from skinny.export.torch_import import UnsupportedOperationError
 
-__all__ = ["UnsupportedOperationError", "pack", "take_graph", "to_onnx", "unpack"]
+__all__ = ["UnsupportedOperationError", "check", "pack", "to_onnx", "unpack"]
 
 _HOME = {
-    "UnsupportedOperationError": "graph",
+    "UnsupportedOperationError": "torch_import",
+    "check": "model",
     "pack": "model",
-    "take_graph": "graph",
     "to_onnx": "onnx",
     "unpack": "model",
 }

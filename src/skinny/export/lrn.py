@@ -60,7 +60,7 @@ def match_lrn(div: Node) -> Lrn | None:
     if not fits:
         return None
     assert isinstance(source, Node)
-    return Lrn(source, chain, {"op": "lrn", "size": size, "alpha": alpha, "beta": beta, "k": k})
+    return Lrn(source, chain, {"size": size, "alpha": alpha, "beta": beta, "k": k})
 
 
 def name(node: Node) -> str:

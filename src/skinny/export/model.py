@@ -4,22 +4,30 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from torch import Tensor, nn
 
 from skinny import packing
 from skinny.errors import SkinnyError
-from skinny.export.graph import take_graph
+from skinny.export.examples import Dynamic, Examples
+from skinny.export.onnx import read_onnx
+from skinny.export.stored import CONSTANT, Stored, graph_record, with_constants
 from skinny.export.tensors import to_arrays, to_tensor
+from skinny.export.torch_import import take_graph
+from skinny.graph.values import own_dtype
 from skinny.iht.attached import warn_if_unfinished
 from skinny.iht.layers import unwrapped
 from skinny.packing import Values
 
+Example = Tensor | Sequence[Tensor] | Mapping[str, Tensor]
+
 
 def pack(
-    model: nn.Module | Mapping[str, Tensor],
+    model: nn.Module | Mapping[str, Tensor] | str | os.PathLike[str],
     path: str | os.PathLike[str],
     *,
-    example: Tensor | Sequence[Tensor] | None = None,
+    example: Example | None = None,
+    dynamic: Dynamic | None = None,
     labels: Iterable[str] | None = None,
     preprocessing: Mapping[str, Any] | None = None,
     values: Values = "exact",
@@ -28,17 +36,24 @@ def pack(
     config_hash: str | None = None,
     sparsity: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a model, or a state_dict, to one packed file that needs no torch to run.
+    """Write a model, a state_dict, or an ONNX file to one packed file that needs no torch to run.
 
-    example: an input of the model (its batch size does not matter), from which the graph is taken;
-    weights_only leaves the graph out, and a state_dict has none. preprocessing: mean and std, and
-    optionally scale, resize and crop (docs/format.md). values: "exact" brings every value back as
-    it is, and every zero as 0.0 (-0.0 too, unless signed_zeros); "fp16", "bf16" and "int8" round
-    the weights. config_hash, sparsity: where it came from.
+    example: inputs of the model, a tensor, several by position, or a mapping by name, from which
+    the graph is taken (the batch size does not matter); weights_only leaves the graph out, and a
+    state_dict has none. dynamic: sizes beside the batch that callers choose, as
+    {"input_ids": {1: "length"}}. preprocessing: mean and std, and optionally scale, resize and crop
+    (docs/format.md). values: "exact" brings every value back as it is, and every zero as 0.0 (-0.0
+    too, unless signed_zeros); "fp16", "bf16" and "int8" round the weights. config_hash, sparsity:
+    where it came from.
 
     The model is packed in eval mode and left as it was.
     """
-    if isinstance(model, nn.Module):
+    graph: Mapping[str, Any] | None = None
+    format_ = 1
+    tensors: Any
+    if isinstance(model, str | os.PathLike):
+        tensors, graph, format_ = read_onnx(model)
+    elif isinstance(model, nn.Module):
         model = unwrapped(model)
         warn_if_unfinished(model)
         if example is None and not weights_only:
@@ -46,16 +61,22 @@ def pack(
                 "packing a model needs an example input to take its graph from: "
                 "pass example=x[:1], or weights_only=True for a file without a graph"
             )
-        graph = None if weights_only or example is None else take_graph(model, example)
-        state: Mapping[str, Any] = model.state_dict()
+        tensors = dict(to_arrays(model.state_dict()))
+        if example is not None and not weights_only:
+            taken, extra = take_graph(model, Examples(model, example, dynamic))
+            taken, constants = with_constants(taken, extra)
+            state = {**model.state_dict(), **constants}
+            graph, format_ = graph_record(taken, Stored({n: _array(t) for n, t in state.items()}))
+            tensors |= dict(to_arrays(constants))
     else:
         if example is not None:
             raise SkinnyError("a state_dict has no graph; pass the model itself with an example")
-        graph, state = None, model
+        tensors = to_arrays(model)
     packing.write(
         path,
-        to_arrays(state),
+        tensors,
         graph=graph,
+        format=format_,
         labels=labels,
         preprocessing=preprocessing,
         values=values,
@@ -63,6 +84,12 @@ def pack(
         config_hash=config_hash,
         sparsity=sparsity,
     )
+
+
+def check(model: nn.Module, example: Example, *, dynamic: Dynamic | None = None) -> None:
+    """Raises an `UnsupportedOperationError` naming all operations of the model that a packed graph
+    cannot express, and the modules that use them: before training, not after."""
+    take_graph(unwrapped(model), Examples(unwrapped(model), example, dynamic))
 
 
 def unpack(path: str | os.PathLike[str]) -> dict[str, Tensor]:
@@ -73,6 +100,8 @@ def unpack(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     with packing.open(path) as file:
         state: dict[str, Tensor] = {}
         for name in file.names:
+            if name.startswith(CONSTANT):  # of the graph alone
+                continue
             other = file.tied.get(name)
             state[name] = (
                 to_tensor(file.read(name), file.entry(name).dtype)
@@ -80,3 +109,9 @@ def unpack(path: str | os.PathLike[str]) -> dict[str, Tensor]:
                 else state[other]
             )
         return state
+
+
+def _array(tensor: Tensor) -> np.ndarray[Any, Any]:
+    plain = tensor.detach().cpu()
+    wide = plain.float() if plain.is_floating_point() else plain
+    return np.asarray(wide.numpy(), own_dtype(tensor.dtype))

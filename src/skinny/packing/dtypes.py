@@ -63,3 +63,11 @@ def from_float32(numbers: NDArray[np.float32], dtype: str) -> NDArray[Any]:
     rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
     nan = (bits & 0x7FFFFFFF) > 0x7F800000
     return np.where(nan, (bits >> 16) | 0x40, rounded).astype(np.uint16)
+
+
+# The types as those that a graph computes in: all floats are float32.
+COMPUTED = {
+    **{"BOOL": "bool", "U8": "uint8", "I8": "int8", "I32": "int32", "I64": "int64"},
+    **{"U16": "int64", "I16": "int64", "U32": "int64", "U64": "int64"},
+    **{"F16": "float32", "BF16": "float32", "F32": "float32", "F64": "float32"},
+}

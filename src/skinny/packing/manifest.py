@@ -20,7 +20,7 @@ from skinny.packing.header import is_number, is_shape, is_size, parse_json
 from skinny.packing.values import VALUES, applicable
 
 PART = "skinny:manifest"
-VERSION = 1
+NEWEST = 2  # the newest format; graphs of format 1 are checked here, others by `skinny.graph`
 # No more than this many bytes of JSON for a byte of zlib; real ones have 5 to 20.
 _MOST_EXPANSION = 40
 _SMALL = 1 << 16
@@ -84,7 +84,7 @@ def dump(manifest: Manifest) -> NDArray[np.uint8]:
     return np.frombuffer(packed, np.uint8)
 
 
-def load(packed: bytes, parts: dict[str, tuple[str, int]]) -> Manifest:
+def load(packed: bytes, parts: dict[str, tuple[str, int]], version: int = 1) -> Manifest:
     """The checked manifest. `parts` are the stored ones beside it: name -> (dtype, length)."""
     fields = parse_json(_inflate(packed), ManifestError, "the manifest")
     tensors = fields.get("tensors")
@@ -104,13 +104,22 @@ def load(packed: bytes, parts: dict[str, tuple[str, int]]) -> Manifest:
     for name, other in manifest.tied.items():
         if not isinstance(other, str) or other not in manifest.tensors:
             raise ManifestError(f"{name!r} is tied to {other!r:.80}, which is not stored")
-    _load_records(manifest, fields)
+    _load_records(manifest, fields, version)
     return manifest
 
 
-def _load_records(manifest: Manifest, fields: dict[str, Any]) -> None:
+def checked_graph(record: object, manifest: Manifest, version: int) -> dict[str, Any]:
+    """A graph of format 1, checked; one of a later format as it is, if it is a table at all."""
+    if version == 1:
+        return graph.check(record, manifest.shape)
+    if not isinstance(record, dict) or not isinstance(record.get("inputs"), list):
+        raise ManifestError("the graph is not a table with inputs")
+    return record
+
+
+def _load_records(manifest: Manifest, fields: dict[str, Any], version: int) -> None:
     record = fields.get("graph")
-    manifest.graph = None if record is None else graph.check(record, manifest.shape)
+    manifest.graph = None if record is None else checked_graph(record, manifest, version)
     record = fields.get("preprocessing")
     manifest.preprocessing = None if record is None else preprocessing.check(record)
     check_preprocessing(manifest)

@@ -61,11 +61,13 @@ def check_channels(
     record: Mapping[str, Any], graph: Mapping[str, Any], error: type[FormatError] = ManifestError
 ) -> None:
     """Raises `error` unless there is a mean for every channel of the graph's first input."""
-    shape = graph["inputs"][0]["shape"]  # with the batch
-    if len(shape) > 1 and len(record["mean"]) != shape[1]:
+    inputs = graph["inputs"]
+    shape = inputs[0].get("shape") if inputs and isinstance(inputs[0], dict) else None
+    channels = shape[1] if isinstance(shape, list) and len(shape) > 1 else None
+    if isinstance(channels, int) and len(record["mean"]) != channels:
         raise error(
             f"preprocessing has a mean of {len(record['mean'])} channels, "
-            f"but the graph's input has {shape[1]}"
+            f"but the graph's input has {channels}"
         )
 
 

@@ -63,6 +63,11 @@ class PackedFile:
         return dict(self._manifest.tied)
 
     @property
+    def format(self) -> int:
+        """The format of the file; that of its graph (docs/format.md)."""
+        return int(self._header.metadata["skinny"])
+
+    @property
     def graph(self) -> dict[str, Any] | None:
         return self._manifest.graph
 
@@ -155,10 +160,10 @@ def _read_manifest(header: Header, file: Source) -> manifest.Manifest:
     version = header.metadata.get("skinny")
     if version is None or manifest.PART not in header.parts:
         raise NotPackedError("this is a safetensors file, but not a packed model; pack it first")
-    if version != str(manifest.VERSION):
+    if version not in {str(known) for known in range(1, manifest.NEWEST + 1)}:
         raise VersionError(
-            f"this file is of format {version!r:.20}, this skinny reads format {manifest.VERSION}; "
-            "a newer skinny may read it"
+            f"this file is of format {version!r:.20}, this skinny reads formats 1 to "
+            f"{manifest.NEWEST}; a newer skinny may read it"
         )
     check = header.metadata.get(CHECK, "")
     if header_digest(header.text, check) != check:
@@ -171,7 +176,7 @@ def _read_manifest(header: Header, file: Source) -> manifest.Manifest:
         name: (part.dtype, (part.end - part.begin) // CARRIER[part.dtype].itemsize)
         for name, part in parts.items()
     }
-    return manifest.load(packed, sizes)
+    return manifest.load(packed, sizes, int(version))
 
 
 def _some(names: list[str]) -> str:

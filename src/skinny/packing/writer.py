@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from skinny.errors import SkinnyError
 from skinny.packing import codec, manifest, preprocessing
-from skinny.packing import graph as graphs
 from skinny.packing.container import Spool, content, digest
 from skinny.packing.dtypes import CARRIER, name_of
 from skinny.packing.manifest import Manifest
@@ -40,6 +39,7 @@ def write(
     tensors: Tensors,
     *,
     graph: Mapping[str, Any] | None = None,
+    format: int = 1,
     preprocessing: Mapping[str, Any] | None = None,
     labels: Iterable[str] | None = None,
     values: Values = "exact",
@@ -49,7 +49,8 @@ def write(
 ) -> None:
     """Write a packed file, atomically, holding one tensor at a time.
 
-    tensors: names and arrays, taken one by one. graph, preprocessing: as docs/format.md has them
+    tensors: names and arrays, taken one by one. graph, preprocessing: as docs/format.md has them;
+    format: the one the graph is in, 1 or 2
     (preprocessing wants mean and std, the rest has defaults). values: how floating tensors of two
     dimensions and more are stored. signed_zeros: keep the sign of -0.0, which a weight pruned by
     multiplication often is; without it every zero comes back as 0.0. config_hash, sparsity: where
@@ -69,11 +70,12 @@ def write(
             spool = Spool(waiting)
             for name, array in tensors.items() if isinstance(tensors, Mapping) else tensors:
                 _add(spool, book, name, array, values, signed_zeros)
-            book.graph = None if graph is None else graphs.check(dict(graph), book.shape)
+            if graph is not None:
+                book.graph = manifest.checked_graph(dict(graph), book, format)
             manifest.check_preprocessing(book)
             packed = manifest.dump(book)
             spool.add(manifest.PART, "U8", packed)
-            spool.save(path, {"skinny": str(manifest.VERSION), "manifest": digest(content(packed))})
+            spool.save(path, {"skinny": str(format), "manifest": digest(content(packed))})
     except OSError as problem:
         raise SkinnyError(f"cannot write {path}: {problem.strerror or problem}") from problem
 

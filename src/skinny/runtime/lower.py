@@ -10,7 +10,8 @@ from skinny.runtime.fold import batch_norm_scale
 from skinny.runtime.fuse import Layer, chain
 from skinny.runtime.layout import Shape, View, compact
 from skinny.runtime.lower_conv import joinable, lower_conv, pool_windows, poolable, wanted_view
-from skinny.runtime.program import Program, StepInfo
+from skinny.runtime.program import Program
+from skinny.runtime.step_info import StepInfo
 
 # Operations whose steps can write a value with padding.
 _WRITES_PADDING = ("conv", "max_pool", "avg_pool", "adaptive_avg_pool")

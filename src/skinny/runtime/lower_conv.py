@@ -9,7 +9,8 @@ from skinny._native import TILE_VECTORS, ActivationKind, Pool, Stage
 from skinny.runtime.convolution import Geometry, pointwise_taps
 from skinny.runtime.fuse import NONE, Activation, Layer
 from skinny.runtime.layout import Buffer, Shape, View, compact
-from skinny.runtime.program import Program, StepInfo
+from skinny.runtime.program import Program
+from skinny.runtime.step_info import StepInfo
 from skinny.runtime.tiles import choose_tile
 from skinny.runtime.windows import axes
 

@@ -3,7 +3,7 @@
 import math
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,11 @@ from numpy.typing import NDArray
 from skinny import native, packing
 from skinny.errors import SkinnyError
 from skinny.packing import GraphError, PackedFile
+from skinny.runtime.classifier import Classifier
 from skinny.runtime.fold import fold_batch_norms
-from skinny.runtime.images import Batch, Images
+from skinny.runtime.general import GeneralNetwork
+from skinny.runtime.images import Images
+from skinny.runtime.inputs import only_input
 from skinny.runtime.interpreted import Interpreted
 from skinny.runtime.live import live
 from skinny.runtime.memory import memory_limit
@@ -34,7 +37,7 @@ def load(
     threads: int | None = None,
     low_memory: bool = False,
     max_memory: int | None = None,
-) -> "Network":
+) -> "Network | GeneralNetwork":
     """Read a packed model: all of it, so that a later change of the file does not matter.
 
     threads: how many to compute with; all cores by default. max_memory: how many bytes the network
@@ -48,6 +51,10 @@ def load(
     file = packing.open(path)
     try:
         file.prefetch()
+        if file.graph is not None and file.format > 1:
+            return GeneralNetwork(
+                file, threads=threads, low_memory=low_memory, max_memory=max_memory
+            )
         return Network(
             file,
             threads=threads,
@@ -60,15 +67,7 @@ def load(
             file.close()
 
 
-class Prediction(NamedTuple):
-    """The most likely class of an image."""
-
-    label: str  # its number where the file has no labels
-    probability: float
-    number: int  # of the class
-
-
-class Network:
+class Network(Classifier):
     """A network from a packed file. Call it with a batch of images:
 
         net = skinny.load("digits.skinny")
@@ -124,60 +123,35 @@ class Network:
         return cast("Plan", self._plan)
 
     @property
-    def threads(self) -> int:
-        """How many threads a call computes with."""
-        return self._threads
-
-    @threads.setter
-    def threads(self, count: int) -> None:
-        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 1024:
-            raise SkinnyError(f"threads={count!r} is not possible; it may be 1 to 1024")
-        self._threads = count
-
-    @property
     def input_shape(self) -> tuple[int, ...]:
         """The shape of one image: channels, height, width."""
         return self._images.shape
+
+    @property
+    def inputs(self) -> dict[str, tuple[int | str, ...]]:
+        (value,) = self._graph["inputs"]
+        return {value["name"]: ("batch", *self._images.shape)}
 
     @property
     def preprocessing(self) -> Mapping[str, Any] | None:
         """What the file does to uint8 images before the first layer."""
         return self._images.preprocessing
 
-    def label(self, index: int) -> str:
-        """The name of a class; its number where the file has no labels."""
-        known = self.labels is not None and index < len(self.labels)
-        return self.labels[index] if self.labels is not None and known else str(index)
+    def __call__(self, *args: Any, preprocessed: bool = False, **named: Any) -> Any:
+        """The network's output for a batch, [batch, ...]; a tuple where it has several outputs.
 
-    def __call__(self, x: Batch, *, preprocessed: bool = False) -> Any:
-        """The network's output for a batch, [batch, ...]; a list where it has several outputs.
-
-        preprocessed: the images are floats to which the file's preprocessing was applied.
+        The batch is given by position or by the input's name. preprocessed: the images are floats
+        to which the file's preprocessing was applied.
         """
+        x = only_input(next(iter(self.inputs)), args, named)
         batch = self._images.check(x, preprocessed=preprocessed)
         outputs = self._split(self._plan.run(batch, self._images, self._threads))
-        return outputs[0] if len(outputs) == 1 else outputs
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
-    def predict(self, x: Batch, *, preprocessed: bool = False) -> list[Prediction]:
-        """The most likely class of each image of a batch, with its probability."""
-        probabilities = self.probabilities(x, preprocessed=preprocessed)
-        result = []
-        for row, index in zip(probabilities, probabilities.argmax(1), strict=True):
-            result.append(Prediction(self.label(int(index)), float(row[index]), int(index)))
-        return result
-
-    def probabilities(self, x: Batch, *, preprocessed: bool = False) -> Floats:
-        """[batch, classes]: the softmax of the output, unless the network ends with one."""
-        last = {node["output"]: node["op"] for node in self._graph["nodes"]}
-        name = self._graph["outputs"][0]
-        if len(self._graph["outputs"]) != 1 or len(self._shapes[name]) != 1:
-            raise SkinnyError("this network does not classify: its output is not one row of scores")
-        scores: Floats = self(x, preprocessed=preprocessed)
-        if last.get(name) == "softmax":
-            return scores
-        shifted = np.exp(scores - scores.max(1, keepdims=True))
-        result: Floats = shifted / shifted.sum(1, keepdims=True)
-        return result
+    @property
+    def _last_operation(self) -> str:
+        makers = {node["output"]: str(node["op"]) for node in self._graph["nodes"]}
+        return makers.get(self._graph["outputs"][0], "")
 
     def profile(self, batch: int = 1, repeats: int = 10) -> Profile:
         """Milliseconds, GFLOP/s and chosen kernel of each step, for a batch of random images."""

@@ -19,7 +19,8 @@ from skinny.runtime.kernel_weights import KernelWeights
 from skinny.runtime.layout import Shape
 from skinny.runtime.lower import lower
 from skinny.runtime.memory import MemoryLimit, MemoryLimitError
-from skinny.runtime.program import Program, StepInfo
+from skinny.runtime.program import Program
+from skinny.runtime.step_info import StepInfo
 from skinny.runtime.weights import Weights
 
 # Operations on vectors of features, which the tail may have.

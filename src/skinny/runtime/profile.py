@@ -1,16 +1,19 @@
 """How long each step of a network takes."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skinny.errors import SkinnyError
 from skinny.runtime.images import Images
+from skinny.runtime.step_info import StepInfo
 
-if TYPE_CHECKING:  # both need the native extension
-    from skinny.runtime.plan import Plan
-    from skinny.runtime.program import StepInfo
+if TYPE_CHECKING:
+    from skinny.runtime.mixed import Mixed
+    from skinny.runtime.plan import Plan  # needs the native extension
 
 _RUNS_ON = {  # by the name of a batch mode
     "single": "one image",
@@ -108,3 +111,24 @@ def _images(plan: "Plan", mode: str, batch: int) -> int:
     """How many images of the batch run in a mode."""
     singles = plan.singles(batch)
     return {"single": singles, "interleaved": batch - singles, "tail": batch}[mode]
+
+
+def profile_mixed(
+    mixed: "Mixed", inputs: Mapping[str, NDArray[Any]], threads: int, repeats: int
+) -> Profile:
+    """The median time of each native segment and of each operation that runs by its reference."""
+    if repeats < 1:
+        raise SkinnyError(f"cannot profile {repeats} runs; there must be one at least")
+    found: list[list[tuple[StepInfo, float]]] = []
+    mixed.run(inputs, threads)
+    for _ in range(repeats):
+        found.append([])
+        mixed.run(inputs, threads, found[-1])
+    times = [float(np.median([run[at][1] for run in found])) for at in range(len(found[0]))]
+    total = sum(times) or 1.0
+    batch = len(next(iter(inputs.values())))
+    rows = [
+        Row("whole batch", info, 1e3 * time, time / total, info.operations * batch / time / 1e9)
+        for (info, _), time in zip(found[0], times, strict=True)
+    ]
+    return Profile(batch, threads, rows)

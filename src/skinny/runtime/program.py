@@ -2,21 +2,11 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from skinny._native import MAX_OFFSET, Engine, Mode
 from skinny.runtime.kernel_weights import KernelWeights
 from skinny.runtime.layout import Buffer, Shape, View, compact, plan_memory
-
-
-@dataclass(frozen=True)
-class StepInfo:
-    """What a step computes, for `profile`."""
-
-    name: str
-    op: str
-    kernel: str
-    operations: int = 0  # multiplications and additions of one image, those with zeros not counted
+from skinny.runtime.step_info import StepInfo
 
 
 class Program:

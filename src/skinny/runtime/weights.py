@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skinny.packing import PackedFile
+from skinny.packing.codec import Entry, Parts
 from skinny.packing.dtypes import to_float32
 
 if TYPE_CHECKING:
@@ -21,6 +21,15 @@ _DENSE_ABOVE = 0.75
 _FEWEST_ROWS = 4  # for a dense kernel, which computes a few output channels at a time
 
 
+class TensorSource(Protocol):
+    """An open file, or what was read of one (held.py)."""
+
+    def entry(self, name: str) -> Entry: ...
+    def kept(self, name: str) -> int: ...
+    def parts(self, name: str) -> Parts: ...
+    def read_float32(self, name: str) -> NDArray[np.float32]: ...
+
+
 class Weights:
     """Tensors of an open file as float32, and how dense they are.
 
@@ -29,7 +38,7 @@ class Weights:
 
     def __init__(
         self,
-        file: PackedFile,
+        file: TensorSource,
         kernels: Mapping[str, Kernel] | None = None,
         folded: Mapping[str, Floats] | None = None,
     ) -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from skinny import data
-from skinny.export import UnsupportedOperationError, pack, take_graph
+from skinny.export import UnsupportedOperationError, check, pack
 from skinny.packing import Values
 from skinny.training.config import Config
 
@@ -16,7 +16,7 @@ from skinny.training.config import Config
 def note_unpackable(model: nn.Module, dataset: data.Dataset, note: Callable[[str], None]) -> None:
     """Say, before anything is trained, if the packed file of this model could not be run."""
     try:
-        take_graph(model, _example(model, dataset))
+        check(model, _example(model, dataset))
     except UnsupportedOperationError as error:
         note(
             f"the network will be packed without a graph, and cannot be run from its file: {error}"

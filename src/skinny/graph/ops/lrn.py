@@ -15,6 +15,7 @@ from skinny.graph.values import Array, Spec
 
 
 def _lrn(a: Attributes, x: Array) -> Array:
+    x = np.asarray(x, np.float32)
     channels = x.shape[1]
     squares = np.zeros_like(x)
     for shift in range(-(a.size // 2), (a.size - 1) // 2 + 1):

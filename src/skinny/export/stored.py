@@ -1,0 +1,44 @@
+"""A graph with its tensors, on the way to a file."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from skinny.graph import Graph, Spec, to_json
+from skinny.graph.format1 import to_format1
+from skinny.graph.registry import operation
+from skinny.graph.values import Array
+
+T = TypeVar("T")
+CONSTANT = "constant:"  # begins the names of tensors that the graph has and the state_dict has not
+
+
+class Stored:
+    """Tensors by name, as a graph asks for them."""
+
+    def __init__(self, arrays: Mapping[str, Array]) -> None:
+        self._arrays = arrays
+
+    def spec(self, name: str) -> Spec | None:
+        array = self._arrays.get(name)
+        return None if array is None else Spec(str(array.dtype), array.shape)
+
+    def array(self, name: str) -> Array:
+        return self._arrays[name]
+
+
+def graph_record(graph: Graph, tensors: Stored) -> tuple[dict[str, Any], int]:
+    """The graph as a file stores it, and its format: 1 wherever that can express it."""
+    simple = to_format1(graph, tensors.spec, tensors.array)
+    return (to_json(graph), 2) if simple is None else (simple, 1)
+
+
+def with_constants(graph: Graph, extra: Mapping[str, T]) -> tuple[Graph, dict[str, T]]:
+    """Tensors that are not in the state_dict, renamed so that nobody takes them for its entries."""
+    renamed = {name: f"{CONSTANT}{name}" for name in extra}
+    nodes = []
+    for node in graph.nodes:
+        fields = {f: renamed[node[f]] for f in operation(node.op).stored if node[f] in renamed}
+        nodes.append(replace(node, attributes={**node.attributes, **fields}) if fields else node)
+    made = {renamed[name]: tensor for name, tensor in extra.items()}
+    return replace(graph, nodes=tuple(nodes)), made

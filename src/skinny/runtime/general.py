@@ -1,0 +1,171 @@
+"""A network of any graph: several inputs of any type, free sizes, operations without a kernel."""
+
+import warnings
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+from numpy.typing import NDArray
+
+from skinny import native
+from skinny.errors import SkinnyError
+from skinny.graph import Graph, from_json, operation, specialize
+from skinny.graph.values import Shape
+from skinny.packing import PackedFile
+from skinny.runtime.classifier import Classifier
+from skinny.runtime.fold import fold_batch_norms
+from skinny.runtime.held import HeldTensors, tensor_spec
+from skinny.runtime.images import Images
+from skinny.runtime.inputs import bind, only_input
+from skinny.runtime.memory import memory_limit
+from skinny.runtime.mixed import Mixed, Segment
+from skinny.runtime.profile import Profile, profile_mixed
+from skinny.runtime.weights import Weights
+
+if TYPE_CHECKING:
+    from skinny.runtime.plan import Plan
+
+_MOST_SHAPES = 8  # input shapes whose plans are kept
+
+
+class GeneralNetwork(Classifier):
+    """Runs a graph of format 2. Call it with arrays, by position or by name:
+
+        net = skinny.load("bert.skinny")
+        outputs = net(input_ids=ids, attention_mask=mask)
+
+    Returns what the model returned: an array, a tuple, or a dictionary with the model's keys. Plans
+    are made for each shape of the inputs and the latest eight are kept.
+    """
+
+    def __init__(
+        self,
+        file: PackedFile,
+        *,
+        threads: int | None = None,
+        low_memory: bool = False,
+        max_memory: int | None = None,
+    ) -> None:
+        self._graph: Graph = from_json(file.graph, lambda name: tensor_spec(file, name))
+        names = {
+            node[field]
+            for node in self._graph.nodes
+            for field in operation(node.op).stored
+            if node[field] is not None
+        }
+        self._tensors = HeldTensors(file, names)
+        self._spec = {name: tensor_spec(file, name) for name in names}
+        self._low_memory, self._limit = low_memory, memory_limit(max_memory)
+        self._runs: OrderedDict[tuple[Any, ...], Mixed] = OrderedDict()
+        self._plans: WeakValueDictionary[tuple[Any, ...], Plan] = WeakValueDictionary()
+        self._images = _images(self._graph, file.preprocessing)
+        self._warned = False
+        self.labels = file.labels
+        self.threads = native.threads() if threads is None else threads
+
+    @property
+    def inputs(self) -> dict[str, tuple[int | str, ...]]:
+        return {value.name: value.shape for value in self._graph.inputs}
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        sides = self._graph.inputs[0].shape[1:]
+        fixed = tuple(side for side in sides if isinstance(side, int))
+        if len(self._graph.inputs) != 1 or len(fixed) != len(sides):
+            raise SkinnyError(f"this network has no one input of fixed shape, but {self.inputs}")
+        return fixed
+
+    @property
+    def _last_operation(self) -> str:
+        makers = {name: node.op for node in self._graph.nodes for name in node.outputs}
+        return makers.get(self._graph.outputs[0], "")
+
+    def __call__(self, *args: Any, preprocessed: bool = False, **named: Any) -> Any:
+        """The network's outputs. preprocessed: as for images, where the file stores how."""
+        inputs = self._inputs(args, named, preprocessed)
+        outputs = self._mixed(inputs).run(inputs, self._threads)
+        return _arranged(outputs, self._graph.returns)
+
+    def profile(self, *args: Any, repeats: int = 10, **named: Any) -> Profile:
+        """Milliseconds of each native segment and each operation that runs by its reference."""
+        inputs = self._inputs(args, named, preprocessed=False)
+        return profile_mixed(self._mixed(inputs), inputs, self.threads, repeats)
+
+    def _inputs(
+        self, args: tuple[Any, ...], named: Mapping[str, Any], preprocessed: bool
+    ) -> dict[str, NDArray[Any]]:
+        if self._images is None:
+            return bind(self._graph, args, named)
+        (name,) = self.inputs
+        checked = self._images.check(only_input(name, args, named), preprocessed=preprocessed)
+        return {name: self._images.floats(checked)}
+
+    def _mixed(self, inputs: Mapping[str, NDArray[Any]]) -> Mixed:
+        shapes: dict[str, Shape] = {name: array.shape for name, array in inputs.items()}
+        key = tuple(sorted(shapes.items()))
+        if key in self._runs:
+            self._runs.move_to_end(key)
+            return self._runs[key]
+        special = specialize(self._graph, shapes, self._spec.get, self._tensors.tensor)
+        made = Mixed(
+            self._graph,
+            special,
+            self._tensors.tensor,
+            self._plan,
+            self._limit,
+            keep_plans=not self._low_memory,
+        )
+        self._warn(made)
+        self._runs[key] = made
+        if len(self._runs) > _MOST_SHAPES:
+            self._runs.popitem(last=False)
+        return made
+
+    def _plan(self, segment: Segment) -> "Plan":
+        """The plan of a segment; segments of different batches share one."""
+        from skinny.runtime.plan import Plan
+
+        plan = self._plans.get(segment.key)
+        if plan is None:
+            weights = Weights(self._tensors)
+            graph, folded = fold_batch_norms(segment.graph, weights.dense)
+            plan = Plan(
+                graph,
+                segment.shapes,
+                Weights(self._tensors, {}, folded),
+                self.threads,
+                self._limit,
+            )
+            self._plans[segment.key] = plan
+        return plan
+
+    def _warn(self, made: Mixed) -> None:
+        if made.interpreted and not self._warned and native.extension() is not None:
+            self._warned = True
+            warnings.warn(
+                f"these operations have no kernel and run by their NumPy references: "
+                f"{', '.join(made.interpreted)}",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+
+
+def _images(graph: Graph, preprocessing: Mapping[str, Any] | None) -> Images | None:
+    """What the network takes if it takes images and the file says how they are prepared."""
+    if preprocessing is None or len(graph.inputs) != 1:
+        return None
+    shape = graph.inputs[0].shape[1:]
+    if graph.inputs[0].dtype != "float32" or not all(isinstance(side, int) for side in shape):
+        return None
+    return Images(tuple(int(side) for side in shape), preprocessing)
+
+
+def _arranged(outputs: tuple[NDArray[Any], ...], returns: Any) -> Any:
+    if returns is None:
+        return outputs[0] if len(outputs) == 1 else outputs
+    if isinstance(returns, dict):
+        return {key: _arranged(outputs, value) for key, value in returns.items()}
+    if isinstance(returns, list):
+        return tuple(_arranged(outputs, value) for value in returns)
+    return outputs[returns]

@@ -1,0 +1,190 @@
+"""Networks that need more than the native planner: packed, loaded, and compared with torch."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import skinny
+from skinny import native, packing
+from skinny.graph import operations
+from skinny.runtime import InputError
+from skinny.runtime.general import GeneralNetwork
+
+
+class Gate(nn.Module):
+    """Squeeze and excitation: a product, which the planner does not have, between convolutions."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3, padding=1)
+        self.norm = nn.BatchNorm2d(8)
+        self.gate = nn.Conv2d(8, 8, 1)
+        self.head = nn.Linear(8, 5)
+
+    def forward(self, x):
+        x = F.relu(self.norm(self.stem(x)))
+        x = x * self.gate(x.mean((2, 3), keepdim=True)).sigmoid()
+        return self.head(F.adaptive_avg_pool2d(F.max_pool2d(x, 2), 1).flatten(1))
+
+
+class Tagger(nn.Module):
+    """Integers in, several outputs by name, a mask that is optional to nobody."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(50, 16)
+        self.layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+        self.out = nn.Linear(16, 4)
+
+    def forward(self, ids, keep):
+        x = self.layer(self.embed(ids), src_key_padding_mask=~keep)
+        return {"tags": self.out(x), "pooled": [x.mean(1), x.amax(1)]}
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.GRU(6, 8, 2, batch_first=True, bidirectional=True)
+
+    def forward(self, x):
+        return self.rnn(x)[0].softmax(-1)
+
+
+def quiet(path, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return skinny.load(path, **options)
+
+
+def call(net, *args, **named):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return net(*args, **named)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "model.skinny"
+
+
+@pytest.mark.parametrize("low_memory", [False, True])
+@pytest.mark.parametrize(
+    ("build", "shape"), [(Gate, (3, 12, 12)), (Recurrent, (7, 6))], ids=["gate", "recurrent"]
+)
+def test_a_network_beyond_the_planner_computes_what_torch_does(path, build, shape, low_memory):
+    torch.manual_seed(0)
+    model = build().eval()
+    skinny.pack(model, path, example=torch.zeros(1, *shape))
+    net = quiet(path, low_memory=low_memory)
+    assert isinstance(net, GeneralNetwork)
+    for batch in (1, 3, 17):
+        x = torch.randn(batch, *shape)
+        with torch.no_grad():
+            expected = model(x).numpy()
+        np.testing.assert_allclose(call(net, x.numpy()), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_inputs_go_by_name_and_outputs_keep_their_keys(path):
+    torch.manual_seed(0)
+    model = Tagger().eval()
+    example = {"ids": torch.randint(0, 50, (1, 6)), "keep": torch.ones(1, 6, dtype=torch.bool)}
+    free = {"ids": {1: "length"}, "keep": {1: "length"}}
+    skinny.pack(model, path, example=example, dynamic=free)
+    net = quiet(path)
+    assert net.inputs == {"ids": ("batch", "length"), "keep": ("batch", "length")}
+    for batch, length in ((1, 6), (3, 9), (2, 2)):
+        ids = torch.randint(0, 50, (batch, length))
+        keep = torch.rand(batch, length) < 0.7
+        keep[:, 0] = True
+        with torch.no_grad():
+            expected = model(ids, keep)
+        found = call(net, ids=ids.numpy(), keep=keep.numpy())
+        assert list(found) == ["tags", "pooled"]
+        np.testing.assert_allclose(found["tags"], expected["tags"].numpy(), atol=1e-5)
+        for ours, theirs in zip(found["pooled"], expected["pooled"], strict=True):
+            np.testing.assert_allclose(ours, theirs.numpy(), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("args", "named", "message"),
+    [
+        ((np.zeros((1, 6), np.int64),), {}, "the input 'keep' is missing"),
+        ((), {"ids": np.zeros((1, 6)), "keep": np.ones((1, 6), bool)}, "takes integers"),
+        ((), {"ids": np.zeros((1, 6), int), "keep": np.ones((1, 5), bool)}, "length = 6"),
+        ((), {"ids": np.zeros(6, int), "keep": np.ones((1, 6), bool)}, "batch, length"),
+        ((), {"ids": np.zeros((1, 6), int), "nose": np.ones((1, 6), bool)}, "no input 'nose'"),
+        ((), {"ids": [[1, 2], [3]], "keep": np.ones((1, 6), bool)}, "ragged"),
+        ((np.zeros((1, 6), int),) * 3, {}, "takes 2 inputs, 3 were given"),
+    ],
+)
+def test_wrong_inputs_are_told(path, args, named, message):
+    example = (torch.zeros(1, 6, dtype=torch.int64), torch.ones(1, 6, dtype=torch.bool))
+    free = {"ids": {1: "length"}, "keep": {1: "length"}}
+    skinny.pack(Tagger(), path, example=example, dynamic=free)
+    net = quiet(path)
+    with pytest.raises(InputError, match=message):
+        call(net, *args, **named)
+
+
+def test_what_runs_by_its_reference_is_named_once_and_in_the_profile(path):
+    skinny.pack(Gate(), path, example=torch.zeros(1, 3, 12, 12))
+    net = skinny.load(path)
+    x = np.zeros((2, 3, 12, 12), np.float32)
+    if native.extension() is None:
+        pytest.skip("without the extension everything runs by its reference")
+    with pytest.warns(RuntimeWarning, match="no kernel and run by their NumPy references: mul"):
+        net(x)
+    net(x)  # told once
+    rows = net.profile(x, repeats=1).rows
+    assert [row.step.op for row in rows if row.step.kernel == "NumPy reference"] == ["mul"]
+    assert sum(row.share for row in rows) == pytest.approx(1)
+
+
+def test_a_changed_file_does_not_matter_after_loading(path):
+    torch.manual_seed(0)
+    model = Gate().eval()
+    skinny.pack(model, path, example=torch.zeros(1, 3, 12, 12))
+    net = quiet(path)
+    path.write_bytes(b"")
+    x = torch.randn(2, 3, 12, 12)
+    with torch.no_grad():
+        np.testing.assert_allclose(call(net, x.numpy()), model(x).numpy(), atol=1e-5)
+
+
+def test_more_memory_than_allowed_is_told_before_it_is_taken(path):
+    skinny.pack(Gate(), path, example=torch.zeros(1, 3, 12, 12))
+    net = quiet(path, max_memory=1 << 16)
+    with pytest.raises(skinny.SkinnyError, match="max_memory"):
+        call(net, np.zeros((1000, 3, 12, 12), np.float32))
+
+
+def test_what_format_1_can_express_is_written_in_it(path):
+    skinny.pack(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()), path, example=torch.zeros(1, 3, 8, 8))
+    with packing.open(path) as file:
+        assert file.format == 1
+    skinny.pack(Gate(), path, example=torch.zeros(1, 3, 12, 12))
+    with packing.open(path) as file:
+        assert file.format == 2
+        assert {node["op"] for node in file.graph["nodes"]} <= set(operations())
+
+
+def test_tensors_of_the_graph_alone_are_not_in_the_state_dict(path):
+    class Shifted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(3, 3)
+            self.register_buffer("shift", torch.ones(3), persistent=False)
+
+        def forward(self, x):
+            return self.fc(x) * self.shift + torch.tensor([1.0, 2.0, 3.0])
+
+    model = Shifted().eval()
+    skinny.pack(model, path, example=torch.zeros(1, 3))
+    assert set(skinny.unpack(path)) == set(model.state_dict())
+    x = torch.randn(4, 3)
+    with torch.no_grad():
+        np.testing.assert_allclose(call(quiet(path), x.numpy()), model(x).numpy(), atol=1e-6)
