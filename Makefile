@@ -5,7 +5,7 @@
 # make native build the C++ extension in place (src/skinny), for work on native/
 # make bench  the benchmarks, with the engines they compare us to (slow; want a quiet machine)
 # make bench-avx2  the benchmark of inference as on a processor without AVX-512 (Linux, Intel)
-# make sanitize  tests of kernels and coders, and SANITIZE_CASES (400) files of the fuzzer, under
+# make sanitize  tests of kernels and coders, and SANITIZE_CASES (1000) files of the fuzzer, under
 #                AddressSanitizer and UBSan, with every instruction set of the machine
 
 PYTHON ?= python3
@@ -60,7 +60,7 @@ SANITIZE := build/sanitize
 SANITIZED = PYTHONPATH=$(SANITIZE)/tree ASAN_OPTIONS=detect_leaks=0 \
     LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
     $(SANITIZE)/venv/bin/python
-SANITIZE_CASES ?= 400
+SANITIZE_CASES ?= 1000
 SANITIZED_TESTS := $(patsubst %,tests/runtime/test_%.py,kernels seam) \
     $(patsubst %,tests/packing/test_%.py,bitmask entropy symbols)
 sanitize:
