@@ -101,7 +101,7 @@ def _judge(path: Path, rng: Random, options: dict[str, Any]) -> Outcome:
         started = time.process_time()
         result = net(x)
         _check_time("run", started)
-        results = result if isinstance(result, list) else [result]
+        results = _arrays(result)
         if batch == 1:
             if first is not None and not all(map(_identical, first, results)):
                 raise FindingError("another output when the same image is given again")
@@ -110,6 +110,10 @@ def _judge(path: Path, rng: Random, options: dict[str, Any]) -> Outcome:
         if time.process_time() - started > LONG_CALL:
             break
     return {"outcome": "ran", "what": "compared" if compared else "only ran", "compared": compared}
+
+
+def _arrays(result: Any) -> list[np.ndarray]:
+    return list(result) if isinstance(result, tuple) else [result]
 
 
 def _check_time(what: str, started: float) -> None:
@@ -151,8 +155,7 @@ def _compare(path: Path, plain: Any, x: np.ndarray, results: list[np.ndarray]) -
     """Whether the reference could run; a finding if its outputs are others."""
     try:
         with _time_limit(REFERENCE_SECONDS), np.errstate(all="ignore"):
-            wanted = plain(x)
-            wanted = wanted if isinstance(wanted, list) else [wanted]
+            wanted = _arrays(plain(x))
             if [r.shape for r in results] != [w.shape for w in wanted]:
                 raise FindingError("an output of another shape than the reference's")
             if all(map(_close, results, wanted)):
