@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.runtime.golden import make as golden
 from torch import nn
 
 import skinny
@@ -188,3 +189,23 @@ def test_tensors_of_the_graph_alone_are_not_in_the_state_dict(path):
     x = torch.randn(4, 3)
     with torch.no_grad():
         np.testing.assert_allclose(call(quiet(path), x.numpy()), model(x).numpy(), atol=1e-6)
+
+
+def test_a_file_of_format_2_computes_what_it_always_did():
+    net = quiet(golden.HERE / "v2.skinny")
+    with np.load(golden.HERE / "v2.npz") as expected:
+        found = call(net, **golden.inputs())
+        np.testing.assert_allclose(found["scores"], expected["scores"], rtol=1e-5)
+        np.testing.assert_allclose(found["pooled"][0], expected["pooled"], rtol=1e-5)
+    assert net.labels == ["a", "b", "c", "d"]
+
+
+def test_the_golden_network_is_the_formula_it_stands_for():
+    """The file's numbers, computed once more without the registry."""
+    tensors, given = golden.tensors(), golden.inputs()
+    rows = tensors["embed"][given["words"]].reshape(3, 7, 2, 3) + np.arange(3)
+    pooled = np.maximum(rows[:, :, 0] * 0.5, rows[:, :, 1]).mean(1)
+    scores = pooled @ tensors["head"].T * given["scale"]
+    with np.load(golden.HERE / "v2.npz") as expected:
+        np.testing.assert_allclose(expected["pooled"], pooled, rtol=1e-5)
+        np.testing.assert_allclose(expected["scores"], scores, rtol=1e-5)
