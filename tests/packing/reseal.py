@@ -23,13 +23,17 @@ def take_apart(data):
     return fields, book, parts
 
 
-def put_together(fields, book, parts, seal=True):
+def format_of(data):
+    return read_header(data).metadata["skinny"]
+
+
+def put_together(fields, book, parts, seal=True, format="1"):
     """The file's bytes. Offsets are made afresh for entries that leave them out."""
     if seal:
         _seal_tensors(fields, book, parts)
     packed = zlib.compress(json.dumps(book).encode())
     at = 0
-    header = {"__metadata__": {"skinny": "1", "manifest": digest(packed), "check": "0" * 16}}
+    header = {"__metadata__": {"skinny": format, "manifest": digest(packed), "check": "0" * 16}}
     for name, entry in fields.items():
         header[name] = entry
         if isinstance(entry, dict) and name in parts:

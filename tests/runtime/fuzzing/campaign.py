@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.packing.reseal import take_apart
-from tests.runtime.fuzzing.case import Outcome, describe, write
+from tests.runtime.fuzzing.case import Outcome, describe, read, write
 from tests.runtime.fuzzing.mutations import Parts
 
 from skinny.errors import SkinnyError
@@ -193,10 +192,10 @@ def _shrink(seed: int, outcome: Outcome, path: Path, watched: Watched, attempts:
             skip.append(at)
     # What was changed may have no nodes any more, or none that a reader could do without.
     with contextlib.suppress(SkinnyError, KeyError, IndexError, TypeError):
-        at = len(take_apart(path.read_bytes())[1]["graph"]["nodes"])
+        at = len(read(path).book["graph"]["nodes"])
         while at > 0 and attempts > 0:
             at -= 1
-            parts = Parts(*take_apart(path.read_bytes()))
+            parts = read(path)
             if len(parts.book["graph"]["nodes"]) > at:
                 write(trial, _without(at, parts))
                 same({})

@@ -8,6 +8,7 @@ import json
 import signal
 import time
 import traceback
+import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,14 +17,14 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from tests.packing.reseal import put_together, take_apart
+from tests.packing.reseal import format_of, put_together, take_apart
 from tests.runtime.fuzzing.mutations import Parts, mutate
 from tests.runtime.fuzzing.networks import network, preprocessing
 
 from skinny import packing
 from skinny.errors import SkinnyError
+from skinny.graph.specialize import evaluate
 from skinny.runtime import load, reference
-from skinny.runtime.weights import Weights
 
 BATCHES = (1, 3, 17, 1)  # the second 1: what was planned for the others changes nothing
 MAX_MEMORY = 1 << 25
@@ -51,7 +52,7 @@ def make(seed: int, path: Path, skip: Collection[int] = ()) -> list[str]:
         preprocessing=preprocessing(rng, builder.shape),
         values=rng.choice(["exact", "exact", "fp16", "bf16", "int8"]),
     )
-    parts = Parts(*take_apart(path.read_bytes()))
+    parts = Parts(*take_apart(path.read_bytes()), rng.choice("12"))
     count = rng.choice([0, 1, 1, 1, 2, 2, 3])
     changes = [mutate(f"{seed}/{at}", parts) for at in range(count) if at not in skip]
     write(path, parts)
@@ -59,15 +60,21 @@ def make(seed: int, path: Path, skip: Collection[int] = ()) -> list[str]:
 
 
 def write(path: Path, parts: Parts) -> None:
-    path.write_bytes(put_together(*parts))
+    path.write_bytes(put_together(*parts[:3], format=parts.format))
+
+
+def read(path: Path) -> Parts:
+    data = path.read_bytes()
+    return Parts(*take_apart(data), format_of(data))
 
 
 def judge(path: Path, seed: int) -> Outcome:
-    """`outcome` is ran, refused or finding; `what` says how, `compared` how many batches."""
+    """`outcome` is ran, refused or finding; `what` says how."""
     rng = Random(f"call {seed}")
     options = {"threads": rng.randint(1, 3), "low_memory": rng.random() < 0.15}
     try:
-        return _judge(path, rng, options)
+        with warnings.catch_warnings(action="ignore"):  # operations without a kernel
+            return _judge(path, rng, options)
     except FindingError as found:
         return {"outcome": "finding", "what": str(found), "detail": str(options)}
     except SkinnyError as refused:
@@ -94,14 +101,14 @@ def _judge(path: Path, rng: Random, options: dict[str, Any]) -> Outcome:
     with mock.patch("skinny.native.extension", return_value=None):
         plain = load(path, max_memory=MAX_MEMORY)
     compared, first = 0, None
+    sides = rng.randint(1, 9)  # of sizes that the caller chooses, beside the batch
     for batch in BATCHES:
-        if batch * int(np.prod(net.input_shape)) > LARGEST_INPUT:
+        x = _inputs(net, batch, sides, seed=rng.randrange(1 << 30) if batch > 1 else 1)
+        if x is None:
             break
-        x = _images(net, batch, seed=rng.randrange(1 << 30) if batch > 1 else 1)
         started = time.process_time()
-        result = net(x)
+        results = _arrays(net(**x))
         _check_time("run", started)
-        results = _arrays(result)
         if batch == 1:
             if first is not None and not all(map(_identical, first, results)):
                 raise FindingError("another output when the same image is given again")
@@ -109,11 +116,17 @@ def _judge(path: Path, rng: Random, options: dict[str, Any]) -> Outcome:
         compared += _compare(path, plain, x, results)
         if time.process_time() - started > LONG_CALL:
             break
-    return {"outcome": "ran", "what": "compared" if compared else "only ran", "compared": compared}
+    what = f"format {read(path).format}, {'compared' if compared else 'not compared'}"
+    return {"outcome": "ran", "what": what}
 
 
 def _arrays(result: Any) -> list[np.ndarray]:
-    return list(result) if isinstance(result, tuple) else [result]
+    """The outputs one after the other, however they are nested."""
+    if isinstance(result, dict):
+        result = tuple(result.values())
+    if isinstance(result, tuple):
+        return [array for own in result for array in _arrays(own)]
+    return [np.asarray(result)]
 
 
 def _check_time(what: str, started: float) -> None:
@@ -121,14 +134,31 @@ def _check_time(what: str, started: float) -> None:
         raise FindingError(f"more than {MOST_SECONDS} seconds to {what}")
 
 
-def _images(net: Any, batch: int, seed: int) -> np.ndarray:
+def _inputs(net: Any, batch: int, sides: int, seed: int) -> dict[str, np.ndarray] | None:
+    """Random inputs by name; None if they are too large for the fuzzer itself to make."""
     rng = np.random.default_rng(seed)
-    shape, record = net.input_shape, net.preprocessing
-    if record is not None and record["layout"] == "NHWC":
-        shape = (*shape[1:], *shape[:1])
-    if record is not None and record["input"] == "uint8":
-        return rng.integers(0, 256, (batch, *shape), dtype=np.uint8)
-    return rng.standard_normal((batch, *shape)).astype(np.float32)
+    record = None if net._images is None else net._images.preprocessing
+    declared = getattr(net._graph, "inputs", ())  # of a graph of format 2
+    types = {value.name: value.dtype for value in declared}
+    made = {}
+    for name, shape in net.inputs.items():
+        sizes = [{"batch": batch}.get(s, sides) if isinstance(s, str) else s for s in shape]
+        if int(np.prod(sizes, dtype=object)) > LARGEST_INPUT:
+            return None
+        dtype = types.get(name, "float32")
+        if record is not None:
+            last = record["layout"] == "NHWC" and len(sizes) > 1
+            sizes = [sizes[0], *sizes[2:], sizes[1]] if last else sizes
+            dtype = record["input"]
+        made[name] = _random(rng, sizes, dtype)
+    return made
+
+
+def _random(rng: np.random.Generator, sizes: list[int], dtype: str) -> np.ndarray:
+    if dtype == "float32":
+        return rng.standard_normal(sizes).astype(np.float32)
+    most = {"bool": 2, "uint8": 256}.get(dtype, 5)
+    return rng.integers(0, most, sizes).astype(dtype)
 
 
 def _identical(a: np.ndarray, b: np.ndarray) -> bool:
@@ -151,13 +181,13 @@ def _time_limit(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, before)
 
 
-def _compare(path: Path, plain: Any, x: np.ndarray, results: list[np.ndarray]) -> bool:
+def _compare(path: Path, plain: Any, x: dict[str, np.ndarray], results: list[np.ndarray]) -> bool:
     """Whether the reference could run; a finding if its outputs are others."""
     try:
         with _time_limit(REFERENCE_SECONDS), np.errstate(all="ignore"):
-            wanted = _arrays(plain(x))
-            if [r.shape for r in results] != [w.shape for w in wanted]:
-                raise FindingError("an output of another shape than the reference's")
+            wanted = _arrays(_without_kernels(plain, x))
+            if [(r.shape, r.dtype) for r in results] != [(w.shape, w.dtype) for w in wanted]:
+                raise FindingError("an output of another shape or type than the reference's")
             if all(map(_close, results, wanted)):
                 return True
             slack = _sensitivity(path, plain, x, wanted)
@@ -167,42 +197,78 @@ def _compare(path: Path, plain: Any, x: np.ndarray, results: list[np.ndarray]) -
         return False
     for result, right, own in zip(results, wanted, slack, strict=True):
         if not _close(result, right, own):
-            worst = np.nanmax(np.abs(result - right))
+            worst = np.nanmax(np.abs(result.astype(float) - right))
             raise FindingError(
-                f"another output than the reference's (batch {len(x)}, largest difference "
-                f"{worst:.3g} of values up to {np.abs(right).max():.3g})"
+                f"another output than the reference's ({len(results)} outputs, largest difference "
+                f"{worst:.3g} of values up to {np.abs(right.astype(float)).max():.3g})"
             )
     return True
 
 
+def _without_kernels(plain: Any, x: dict[str, np.ndarray], **options: Any) -> Any:
+    with mock.patch("skinny.native.extension", return_value=None):  # plans are made when it runs
+        return plain(**x, **options)
+
+
 def _close(result: np.ndarray, wanted: np.ndarray, slack: float = 0.0) -> bool:
+    result, wanted = result.astype(float), wanted.astype(float)
     scale = max(float(np.abs(wanted).max(initial=0)), 1e-6)
     return np.allclose(result, wanted, rtol=1e-4, atol=1e-5 * scale + slack, equal_nan=True)
 
 
 def _sensitivity(
-    path: Path, plain: Any, x: np.ndarray, wanted: list[np.ndarray]
+    path: Path, plain: Any, x: dict[str, np.ndarray], wanted: list[np.ndarray]
 ) -> list[float] | None:
     """By how much each output may differ because rounding does: what changing the input by a
     millionth does to it, thirtyfold. None where a value or an attribute is infinite in float32, not
     a number or nearly so: there the kernels may differ (docs/runtime.md)."""
     with packing.open(path) as file:
-        graph = dict(file.graph)
-        names = [value["name"] for value in graph["inputs"]]
-        graph["outputs"] = names + [node["output"] for node in graph["nodes"]]
-        floats = plain._images.floats(plain._images.check(x))
-        values = reference.run(graph, Weights(file).dense, floats)
-        attributes = [value for node in graph["nodes"] for value in node.values()]
-        numbers = [np.array(value) for value in attributes if isinstance(value, float)]
-        if not all((np.abs(value) < TAME).all() for value in [*values, *numbers]):
-            return None
-        noise = np.random.default_rng(0).choice([-1e-6, 1e-6], floats.shape).astype(np.float32)
-        graph["outputs"] = file.graph["outputs"]
-        moved = reference.run(graph, Weights(file).dense, floats * (1 + noise))
-    return [30 * float(np.abs(a - b).max(initial=0)) for a, b in zip(moved, wanted, strict=True)]
+        attributes = [value for node in file.graph["nodes"] for value in node.values()]
+    numbers = [np.array(value) for value in attributes if isinstance(value, float)]
+    if plain._images is not None:
+        floats = {n: plain._images.floats(plain._images.check(own)) for n, own in x.items()}
+    else:
+        floats = x
+    rng = np.random.default_rng(0)
+    moved = {
+        name: own * (1 + rng.choice([-1e-6, 1e-6], own.shape).astype(np.float32))
+        if own.dtype == np.float32
+        else own
+        for name, own in floats.items()
+    }
+    with _watched_values() as values:
+        others = _arrays(_without_kernels(plain, moved, preprocessed=True))
+    if not all((np.abs(value) < TAME).all() for value in [*values, *numbers]):
+        return None
+    changes = [a.astype(float) - b for a, b in zip(others, wanted, strict=True)]
+    return [30 * float(np.abs(change).max(initial=0)) for change in changes]
+
+
+@contextmanager
+def _watched_values() -> Iterator[list[np.ndarray]]:
+    """All that the references compute meanwhile, as the largest magnitude of each value."""
+    values: list[np.ndarray] = []
+
+    def watch(function: Any) -> Any:
+        def watched(*arguments: Any) -> Any:
+            made = function(*arguments)
+            arrays = made if isinstance(made, tuple) else (made,)
+            values.extend(np.abs(array.astype(float)).max(initial=0) for array in arrays)
+            return made
+
+        return watched
+
+    with (
+        mock.patch("skinny.runtime.reference.run_node", watch(reference.run_node)),
+        mock.patch("skinny.runtime.mixed.evaluate", watch(evaluate)),
+    ):
+        yield values
 
 
 def describe(path: Path) -> str:
-    """The manifest of a file, to be read."""
-    _, book, _ = take_apart(path.read_bytes())
+    """The manifest of a file, to be read, if its header can be."""
+    try:
+        book = read(path).book
+    except SkinnyError as broken:
+        return str(broken)
     return json.dumps({name: book[name] for name in ("graph", "preprocessing", "labels")}, indent=1)

@@ -12,13 +12,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from tests.runtime.fuzzing.networks import ACTIVATIONS
 
+from skinny.graph import operation, operations
+from skinny.graph.attributes import REQUIRED, Stored
+
 
 class Parts(NamedTuple):
-    """A packed file taken apart: header entries, manifest, and the bytes of every part."""
+    """A packed file taken apart: header entries, manifest, the bytes of every part, its format."""
 
     fields: dict[str, Any]
     book: dict[str, Any]
     parts: dict[str, bytearray]
+    format: str = "1"
 
 
 WHOLE = [0, 1, 2, 3, 7, 16, 17, 64, 255, 256, 4096, 4097, 65535, 65536, 1 << 24, 2**31, 2**63]
@@ -42,6 +46,13 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "log_softmax": {"axis": -1},
 }  # fmt: skip
 OWN = {"op", "inputs", "output"}
+ACCEPTABLE: list[Any] = [
+    0, 1, 2, 3, -1, -2, 7, 4096, 1 << 31, 0.5, 1e-5, 2.0, -3.0, True, False, None, [], [0], [1],
+    [2], [-1], [0, 1], [1, 0], [1, 1], [2, 2], [3, 1], [2, 1, 1], [1, 2, 0], [0, 2, 1, 3],
+    [None, -1], [None, 2, -1], [[0, 0], [1, 1]], [0, 0, 1, 1], [0, 1, 1, 0, 2, 2], "float32",
+    "int64", "bool", "uint8", "none", "tanh", "sum", "mean", "max", "constant", "reflect", "edge",
+    "replicate", "nearest", "linear", "bilinear", "cubic", "x",
+]  # fmt: skip
 
 
 def other_value(rng: Random, value: Any) -> Any:
@@ -84,8 +95,39 @@ def _attribute_of_another(rng: Random, parts: Parts) -> None:
         node[name] = copy.deepcopy(other[name])
 
 
+def _any_node(rng: Random, parts: Parts, source: Any, output: str) -> dict[str, Any]:
+    """A node of any operation of format 2, with attributes that it accepts."""
+    entry = operation(rng.choice(sorted(operations())))
+    inputs = [source] * rng.randint(entry.inputs[0], min(entry.inputs[1], entry.inputs[0] + 1))
+    graph = parts.book["graph"]
+    known = [value["name"] for value in graph["inputs"]]
+    known += [node["output"] for node in graph["nodes"] if isinstance(node["output"], str)]
+    for at in range(1, len(inputs)):
+        inputs[at] = rng.choice([source, source, rng.choice(known), 2, 0.5])
+    count = rng.randint(*entry.outputs) if entry.outputs[1] < 4 else entry.outputs[0]
+    outputs = [output, *[f"{output}-{at}" for at in range(1, count)]]
+    node = {"op": entry.name, "inputs": inputs, "output": outputs if count > 1 else output}
+    for name, kind in entry.attributes.items():
+        if isinstance(kind, Stored):
+            node[name] = rng.choice([*parts.book["tensors"], None])
+            continue
+        fits = [value for value in ACCEPTABLE if kind.accepts(_frozen(value))]
+        if fits and (kind.default is REQUIRED or rng.random() < 0.5):
+            node[name] = rng.choice(fits)
+    return node
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
 def _operation(rng: Random, parts: Parts) -> None:
-    node = rng.choice(parts.book["graph"]["nodes"])
+    nodes = parts.book["graph"]["nodes"]
+    if parts.format == "2" and rng.random() < 0.6:
+        at = rng.randrange(len(nodes))
+        nodes[at] = _any_node(rng, parts, nodes[at]["inputs"][0], nodes[at]["output"])
+        return
+    node = rng.choice(nodes)
     op = rng.choice(list(DEFAULTS))
     kept = {name: node[name] for name in ("inputs", "output") if name in node}
     attributes = copy.deepcopy(DEFAULTS[op])
@@ -102,12 +144,29 @@ def _insert(rng: Random, parts: Parts) -> None:
         op = rng.choice(list(DEFAULTS) if copies < 3 else ["relu", "hardswish"])
         name = f"n{rng.randrange(1 << 40)}"
         new = {"op": op, "inputs": [source], "output": name, **copy.deepcopy(DEFAULTS[op])}
+        if parts.format == "2" and copies < 3 and rng.random() < 0.6:
+            new = _any_node(rng, parts, source, name)
         nodes.insert(at + copies, new)
         source = name
     before = nodes[at]["inputs"][0]
     for node in nodes[at + copies + 1 :]:
         node["inputs"] = [source if name == before else name for name in node["inputs"]]
     _rename_outputs(parts, before, source)
+
+
+def _append(rng: Random, parts: Parts) -> None:
+    """New nodes that nothing else reads: their results are outputs."""
+    graph = parts.book["graph"]
+    known = [graph["inputs"][0]["name"], *[node["output"] for node in graph["nodes"]]]
+    for at in range(rng.choice([1, 1, 2, 3])):
+        source = rng.choice([graph["nodes"][-1]["output"], *known])
+        if parts.format == "2":
+            node = _any_node(rng, parts, source, f"a{at}")
+        else:
+            op = rng.choice(list(DEFAULTS))
+            node = {"op": op, "inputs": [source], "output": f"a{at}", **copy.deepcopy(DEFAULTS[op])}
+        graph["nodes"].append(node)
+        graph["outputs"].append(f"a{at}")
 
 
 def _rename_outputs(parts: Parts, before: Any, after: Any) -> None:
@@ -181,6 +240,9 @@ def _input(rng: Random, parts: Parts) -> None:
         value["shape"] = value["shape"][:-1]
     elif choice < 0.9:
         inputs.append({**value, "name": rng.choice(["y", value["name"]])})
+    elif parts.format == "2" and choice < 0.96:
+        value["shape"][rng.randrange(len(value["shape"]))] = rng.choice(["batch", "side", "x"])
+        value["dtype"] = rng.choice(["float32", "float32", "int64", "bool", "uint8"])
     else:
         value[rng.choice(["name", "dtype"])] = copy.deepcopy(rng.choice([*WRONG, "int8"]))
 
@@ -271,9 +333,9 @@ def _numbers(rng: Random, parts: Parts) -> None:
 
 MUTATIONS: list[Callable[[Random, Parts], None]] = [
     _attribute, _attribute, _attribute, _attribute, _attribute, _attribute_of_another, _operation,
-    _operation, _insert, _insert, _duplicate, _duplicate, _drop, _reorder, _reorder, _rewire,
-    _rewire, _input, _input, _output, _output, _preprocessing, _labels, _tensor_shape, _tensors,
-    _numbers,
+    _operation, _insert, _append, _append, _append, _duplicate, _duplicate, _drop, _reorder,
+    _reorder, _rewire, _rewire, _input, _input, _output, _output, _preprocessing, _labels,
+    _tensor_shape, _tensors, _numbers,
 ]  # fmt: skip
 
 
@@ -286,7 +348,7 @@ def mutate(seed: str, parts: Parts) -> str:
     try:
         change(rng, parts)
     except (TypeError, ValueError, KeyError, IndexError, AttributeError):
-        for own, before in zip(parts, untouched, strict=True):
+        for own, before in zip(parts[:3], untouched[:3], strict=True):
             own.clear()
             own.update(before)
         return "nothing"
