@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import subprocess
 import sys
@@ -6,6 +7,7 @@ import pytest
 
 from skinny import __version__
 from skinny.cli.main import _COMMANDS, main
+from skinny.training import recipe
 
 TINY = [
     "--epochs", "2", "--dense", "1", "--sparse", "1", "--train-size", "60", "--width", "0.25",
@@ -172,7 +174,9 @@ def test_a_users_model_is_trained(tmp_path, capsys, monkeypatch):
     assert "finished already" in capsys.readouterr().out
 
 
-def test_demo_compares_over_three_seeds(tmp_path, capsys):
+def test_demo_compares_over_three_seeds(tmp_path, capsys, monkeypatch):
+    small = dataclasses.replace(recipe("demo"), train_size=60, test_size=60, width=0.25)
+    monkeypatch.setattr("skinny.cli.demo.recipe", lambda name: small)
     assert main(["demo", "--runs", str(tmp_path), "--epochs", "12"]) == 0
     shown = capsys.readouterr().out
     assert "9/9" in shown
