@@ -14,7 +14,7 @@ from skinny.cli.command_line import parse
 from skinny.errors import SkinnyError
 from skinny.peers import Call, installed, prepare
 from skinny.printable import printable
-from skinny.runtime import load
+from skinny.runtime import GeneralNetwork, load
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,11 @@ def run(arguments: Bench) -> int:
     for name, reason in missing.items():
         print(f"{name} was left out: {printable(reason)}")
     if arguments.profile:
-        for line in str(net.profile(arguments.batch)).splitlines():
+        if isinstance(net, GeneralNetwork):
+            found = net.profile(x, preprocessed=True)
+        else:
+            found = net.profile(arguments.batch)
+        for line in str(found).splitlines():
             print(printable(line))
     return 0
 

@@ -44,7 +44,7 @@ class Examples:
         for label, tensor in zip(self.names, self.tensors, strict=True):
             for axis, name in self._free.get(label, {}).items():
                 sizes[name] = int(tensor.shape[axis])
-        return [sizes, {name: _another(name, size) for name, size in sizes.items()}]
+        return [sizes, {name: _another(size) for name, size in sizes.items()}]
 
     def sizes(self, label: str) -> tuple[int | str, ...]:
         """An input's shape, names for its free sizes."""
@@ -99,8 +99,10 @@ class Examples:
         return made
 
 
-def _another(name: str, size: int) -> int:
-    return size + 1 if name == "batch" else size // 2 if size % 2 == 0 and size > 2 else size + 1
+def _another(size: int) -> int:
+    """Half or twice as large: sizes that layers divide stay divisible, and what follows from a free
+    size differs between the samples, so that it is not taken for static."""
+    return size // 2 if size % 2 == 0 and size > 2 else 2 * size
 
 
 def _sorted(example: Any) -> tuple[list[Tensor], dict[str, Tensor]]:
@@ -138,12 +140,16 @@ def _labels(parameters: list[inspect.Parameter], count: int) -> list[str]:
 
 def _free_sizes(inputs: Mapping[str, Tensor], dynamic: Dynamic) -> dict[str, dict[int, str]]:
     free = {name: {0: "batch"} for name in inputs}
+    if not isinstance(dynamic, Mapping) or not all(
+        isinstance(axes, Mapping) for axes in dynamic.values()
+    ):
+        raise SkinnyError('dynamic names free sizes as {"input_ids": {1: "length"}}')
     for name, axes in dynamic.items():
         if name not in inputs:
             raise SkinnyError(f"dynamic names {name!r}; the inputs are {', '.join(inputs)}")
         for axis, label in axes.items():
             rank = inputs[name].dim()
-            if not isinstance(axis, int) or not -rank <= axis < rank:
+            if type(axis) is not int or not -rank <= axis < rank:
                 raise SkinnyError(f"dynamic names axis {axis!r} of {name!r}, which has {rank}")
             if not isinstance(label, str) or not label.isidentifier():
                 raise SkinnyError(f"a free size is named by a word, not by {label!r}")

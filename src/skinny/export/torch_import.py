@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.export import ExportedProgram
+from torch.export.graph_signature import OutputKind
 from torch.fx import Node
 from torch.utils import _pytree as pytree
 
@@ -194,7 +195,10 @@ class _Import:
         """The values the model returns, None where it returns None."""
         (node,) = (node for node in self.program.graph.nodes if node.op == "output")
         made: list[str | None] = []
-        for value in node.args[0]:
+        kinds = [spec.kind for spec in self.program.graph_signature.output_specs]
+        for value, kind in zip(node.args[0], kinds, strict=True):
+            if kind is not OutputKind.USER_OUTPUT:  # a buffer or an input that forward changes
+                continue
             if value is None:
                 made.append(None)
             elif isinstance(value, Node) and value in self.tensors:

@@ -56,7 +56,10 @@ def _keeps_samples_apart(node: Node, specs: Specs) -> bool:
         return False
     found = [specs[str(value)] for value in values]
     batch = found[0].shape[:1]
-    return all(spec.is_float and spec.ndim >= 1 and spec.shape[:1] == batch for spec in found)
+    return all(
+        spec.is_float and spec.ndim >= 1 and spec.size > 0 and spec.shape[:1] == batch
+        for spec in found
+    )
 
 
 def _made(node: Node, op: str, **attributes: Any) -> Record:
@@ -138,7 +141,7 @@ def _mean(node: Node, specs: Specs) -> list[Record] | None:
     """Over both spatial axes it is global average pooling."""
     rank = specs[str(node.inputs[0])].ndim
     axes = sorted(axis % rank for axis in node["axes"] or range(rank))
-    if rank != 4 or axes != [2, 3]:
+    if rank != 4 or axes != [2, 3] or f"{node.output} (pooled)" in specs:
         return None
     pooled = {**_made(node, "adaptive_avg_pool", size=[1, 1])}
     if node["keep"]:

@@ -28,6 +28,8 @@ from skinny.graph.values import (
 )
 
 Tensor = Callable[[str], Array]  # a stored tensor's values
+# Layers on constants are left to run: their references may need far more memory than their result.
+_NOT_FOLDED = {"conv", "conv_transpose", "attention", "lstm", "gru"}
 MOST_FOLDED = 1 << 20  # elements of a constant that is computed ahead
 SMALL = 1 << 10  # constants so small are always computed; of others MANY times MOST_FOLDED together
 MANY = 32
@@ -124,7 +126,7 @@ class Specializer:
     def _is_constant(self, node: Node, entry: Operation, outputs: tuple[Spec, ...]) -> bool:
         known = all(value in self.constants for value in node.inputs if isinstance(value, str))
         elements = sum(spec.size for spec in outputs)
-        if not (known or entry.of_shape) or elements > self._most:
+        if not (known or entry.of_shape) or elements > self._most or node.op in _NOT_FOLDED:
             return False
         if elements > SMALL:
             self._room -= elements

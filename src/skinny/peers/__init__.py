@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skinny import packing
+from skinny.errors import SkinnyError
 from skinny.export import to_onnx
 
 Call = Callable[[], Any]
@@ -52,6 +53,8 @@ def _torch(model: Path, x: NDArray[np.float32], threads: int) -> Call:
     with packing.open(model) as file:
         graph = file.graph
         assert graph is not None
+        if file.format > 1:
+            raise SkinnyError("the runner in torch takes graphs of format 1 alone")
         weights = {name: torch.from_numpy(np.array(file.read_float32(name))) for name in file.names}
     batch = torch.from_numpy(x)
     if batch.ndim == 4:  # the faster layout

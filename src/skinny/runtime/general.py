@@ -1,5 +1,6 @@
 """A network of any graph: several inputs of any type, free sizes, operations without a kernel."""
 
+import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -36,7 +37,8 @@ class GeneralNetwork(Classifier):
         outputs = net(input_ids=ids, attention_mask=mask)
 
     Returns what the model returned: an array, a tuple, or a dictionary with the model's keys. Plans
-    are made for each shape of the inputs and the latest eight are kept.
+    are made for each shape of the inputs and the latest eight are kept. Several threads may call one
+    network.
     """
 
     def __init__(
@@ -57,9 +59,11 @@ class GeneralNetwork(Classifier):
         self._tensors = HeldTensors(file, names)
         self._spec = {name: tensor_spec(file, name) for name in names}
         self._low_memory, self._limit = low_memory, memory_limit(max_memory)
+        self._dense: dict[str, NDArray[Any]] = {}  # tensors of references, unless low_memory
         self._runs: OrderedDict[tuple[Any, ...], Mixed] = OrderedDict()
         self._plans: WeakValueDictionary[tuple[Any, ...], Plan] = WeakValueDictionary()
         self._images = _images(self._graph, file.preprocessing)
+        self._lock = threading.Lock()
         self._warned = False
         self.labels = file.labels
         self.threads = native.threads() if threads is None else threads
@@ -72,8 +76,11 @@ class GeneralNetwork(Classifier):
     def input_shape(self) -> tuple[int, ...]:
         sides = self._graph.inputs[0].shape[1:]
         fixed = tuple(side for side in sides if isinstance(side, int))
-        if len(self._graph.inputs) != 1 or len(fixed) != len(sides):
-            raise SkinnyError(f"this network has no one input of fixed shape, but {self.inputs}")
+        floats = self._graph.inputs[0].dtype == "float32"
+        if len(self._graph.inputs) != 1 or len(fixed) != len(sides) or not floats:
+            raise SkinnyError(
+                f"this network does not take images of one size; its inputs are {self.inputs}"
+            )
         return fixed
 
     @property
@@ -87,9 +94,16 @@ class GeneralNetwork(Classifier):
         outputs = self._mixed(inputs).run(inputs, self._threads)
         return _arranged(outputs, self._graph.returns)
 
-    def profile(self, *args: Any, repeats: int = 10, **named: Any) -> Profile:
+    @property
+    def preprocessing(self) -> Mapping[str, Any] | None:
+        """What the file does to uint8 images before the first layer."""
+        return None if self._images is None else self._images.preprocessing
+
+    def profile(
+        self, *args: Any, repeats: int = 10, preprocessed: bool = False, **named: Any
+    ) -> Profile:
         """Milliseconds of each native segment and each operation that runs by its reference."""
-        inputs = self._inputs(args, named, preprocessed=False)
+        inputs = self._inputs(args, named, preprocessed)
         return profile_mixed(self._mixed(inputs), inputs, self.threads, repeats)
 
     def _inputs(
@@ -104,23 +118,34 @@ class GeneralNetwork(Classifier):
     def _mixed(self, inputs: Mapping[str, NDArray[Any]]) -> Mixed:
         shapes: dict[str, Shape] = {name: array.shape for name, array in inputs.items()}
         key = tuple(sorted(shapes.items()))
-        if key in self._runs:
+        with self._lock:  # one thread plans; others wait rather than plan the same
+            if key not in self._runs:
+                self._runs[key] = self._specialized(shapes)
+                while len(self._runs) > _MOST_SHAPES:
+                    self._runs.popitem(last=False)
             self._runs.move_to_end(key)
             return self._runs[key]
+
+    def _specialized(self, shapes: Mapping[str, Shape]) -> Mixed:
         special = specialize(self._graph, shapes, self._spec.get, self._tensors.tensor)
         made = Mixed(
             self._graph,
             special,
-            self._tensors.tensor,
+            self._tensor,
             self._plan,
             self._limit,
             keep_plans=not self._low_memory,
         )
         self._warn(made)
-        self._runs[key] = made
-        if len(self._runs) > _MOST_SHAPES:
-            self._runs.popitem(last=False)
         return made
+
+    def _tensor(self, name: str) -> NDArray[Any]:
+        """A tensor for a reference, decoded once."""
+        if self._low_memory:
+            return self._tensors.tensor(name)
+        if name not in self._dense:
+            self._dense[name] = self._tensors.tensor(name)
+        return self._dense[name]
 
     def _plan(self, segment: Segment) -> "Plan":
         """The plan of a segment; segments of different batches share one."""

@@ -64,4 +64,4 @@ def _checked(value: Input, given: Any, sizes: dict[str, int]) -> NDArray[Any]:
                 f"the input {value.name!r} is {list(array.shape)}, it takes [{shape}]"
                 + (f" with {size} = {expected} as in another input" if size in sizes else "")
             )
-    return np.ascontiguousarray(array, wanted)
+    return np.asarray(array, wanted, order="C")  # keeps a scalar a scalar

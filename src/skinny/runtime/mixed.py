@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skinny import native
-from skinny.graph import Graph, Node, Spec, Specialized
+from skinny.graph import Graph, GraphError, Node, Spec, Specialized
 from skinny.graph.format1 import Record, node_to_format1
 from skinny.graph.specialize import evaluate
 from skinny.graph.values import Array
-from skinny.runtime.images import Images
-from skinny.runtime.memory import MemoryLimit
+from skinny.runtime.images import Images, InputError
+from skinny.runtime.memory import MemoryLimit, MemoryLimitError
 from skinny.runtime.step_info import StepInfo
 
 if TYPE_CHECKING:
@@ -157,12 +157,28 @@ class Mixed:
                 uses[name] -= 1
                 if not uses[name]:
                     del values[name]
-        return tuple(values[name] for name in self._graph.outputs)
+        return self._own(inputs, tuple(values[name] for name in self._graph.outputs))
+
+    def _own(self, inputs: Mapping[str, Array], outputs: tuple[Array, ...]) -> tuple[Array, ...]:
+        """The outputs in memory of their own: the caller may change them."""
+        others = [*inputs.values(), *self._special.constants.values()]
+        made: list[Array] = []
+        for array in outputs:
+            shared = any(np.may_share_memory(array, other) for other in (*others, *made))
+            made.append(array.copy() if shared else array)
+        return tuple(made)
 
     def _run_node(self, node: Node, values: dict[str, Array]) -> None:
         arguments = [values[v] if isinstance(v, str) else v for v in node.inputs]
         specs = tuple(self._special.specs[name] for name in node.outputs)
-        made = evaluate(node, self._tensor, arguments, specs)
+        try:
+            made = evaluate(node, self._tensor, arguments, specs)
+        except GraphError as problem:
+            raise InputError(f"{node.op} cannot take this input: {problem}") from None
+        except MemoryError:
+            raise MemoryLimitError(
+                f"{node.op} needs more memory than there is; give the network smaller inputs"
+            ) from None
         values.update(zip(node.outputs, made, strict=True))
 
     def _run_segment(

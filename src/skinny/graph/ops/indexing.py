@@ -13,10 +13,11 @@ from skinny.graph.registry import Attributes, register
 from skinny.graph.values import Array, Spec, axes_of, axis_of, broadcast
 
 
-def checked(index: Array, count: int) -> Array:
-    """Indices as integers, every one of them inside."""
+def checked(index: Array, count: int, *, negative: bool = False) -> Array:
+    """Indices as integers, every one of them inside. negative: they may count from the end."""
     index = np.asarray(index, np.int64)
-    if index.size and not (-count <= index.min() and index.max() < count):
+    lowest = -count if negative else 0
+    if index.size and not (lowest <= index.min() and index.max() < count):
         raise GraphError(f"an index lies outside the {count} entries of an axis")
     return index
 
@@ -49,7 +50,9 @@ register(
     inputs=(2, 2),
     attributes={"axis": axis},
     infer=_taken,
-    reference=lambda a, x, index: np.take(x, checked(index, x.shape[a.axis]), a.axis),
+    reference=lambda a, x, index: np.take(
+        x, checked(index, x.shape[a.axis], negative=True), a.axis
+    ),
     aten={
         "index_select": lambda g, call: g.emit(
             "gather_rows", call.value("self"), call.value("index"), axis=call.plain("dim")
@@ -112,7 +115,7 @@ def _index(a: Attributes, x: Array, *index: Array) -> Array:
     over = axes_of(a.axes, x.ndim)
     key: list[Any] = [slice(None)] * x.ndim
     for at, entries in zip(over, index, strict=True):
-        key[at] = checked(entries, x.shape[at])
+        key[at] = checked(entries, x.shape[at], negative=True)
     made: Array = x[tuple(key)]
     return made
 

@@ -178,12 +178,15 @@ def _roll(g: Builder, call: Call) -> Any:
         length = g.shape(x)[axis_]
         if not isinstance(shift, int):
             raise UnsupportedError("by a number that depends on the input")
+        cut: int | str
         if length is not None:
-            shift %= length
-        if shift:
-            last = g.emit("slice", x, axis=axis_, start=-shift)
-            rest = g.emit("slice", x, axis=axis_, end=-shift)
-            x = g.emit("concat", last, rest, axis=axis_)
+            cut = length - shift % length
+        else:
+            size_ = g.size(x, axis_)
+            cut = g.emit("sub", size_, g.emit("remainder", shift, size_))
+        last = g.emit("slice", x, axis=axis_, start=cut)
+        rest = g.emit("slice", x, axis=axis_, end=cut)
+        x = g.emit("concat", last, rest, axis=axis_)
     return x
 
 
