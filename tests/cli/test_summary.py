@@ -8,7 +8,7 @@ from skinny.training import RunFolder, recipe
 
 
 def finished(path, *, sparsity, size, seed=0):
-    """A run folder of a network of so many weights, with an outcome written by hand."""
+    """A run folder of a network of `size` weights, with an outcome written by hand."""
     method = "sdnn" if sparsity else "dense"
     config = dataclasses.replace(recipe("demo"), method=method, sparsity=sparsity, seed=seed)
     folder = RunFolder(path / config.run_name)

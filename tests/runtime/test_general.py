@@ -14,6 +14,7 @@ from skinny import native, packing
 from skinny.graph import operations
 from skinny.runtime import InputError
 from skinny.runtime.general import GeneralNetwork
+from skinny.runtime.memory import MemoryLimitError
 
 
 class Gate(nn.Module):
@@ -163,6 +164,30 @@ def test_more_memory_than_allowed_is_told_before_it_is_taken(path):
         call(net, np.zeros((1000, 3, 12, 12), np.float32))
 
 
+def _node(op, *inputs, **attributes):
+    return {"op": op, "inputs": list(inputs), "output": "y" if op != "cast" else "i", **attributes}
+
+
+@pytest.mark.parametrize(
+    ("shape", "nodes"),
+    [
+        ([2000, 1], [_node("attention", "x", "x", "x")]),  # 16 MB of scores
+        ([2], [_node("cast", "x", dtype="int64"), _node("embedding", "i", weight="zeros")]),
+        ([2048], [_node("linear", "x", weight="zeros", bias=None, transposed=True)]),
+    ],
+    ids=lambda value: value[-1]["op"] if isinstance(value[-1], dict) else "",
+)
+def test_what_a_reference_needs_beside_its_result_counts_too(path, shape, nodes):
+    inputs = [{"name": "x", "shape": ["batch", *shape], "dtype": "float32"}]
+    graph = {"inputs": inputs, "nodes": nodes, "outputs": ["y"]}
+    zeros = np.zeros((2048, 2048), np.float32)  # 16 MB, of a file of a few kilobytes
+    packing.write(path, {"zeros": zeros}, graph=graph, format=2)
+    x = np.zeros((1, *shape), np.float32)
+    with pytest.raises(MemoryLimitError):
+        call(quiet(path, max_memory=10_000_000), x)
+    assert call(quiet(path, max_memory=100_000_000), x).shape[0] == 1
+
+
 def test_what_format_1_can_express_is_written_in_it(path):
     skinny.pack(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()), path, example=torch.zeros(1, 3, 8, 8))
     with packing.open(path) as file:
@@ -209,3 +234,73 @@ def test_the_golden_network_is_the_formula_it_stands_for():
     with np.load(golden.HERE / "v2.npz") as expected:
         np.testing.assert_allclose(expected["pooled"], pooled, rtol=1e-5)
         np.testing.assert_allclose(expected["scores"], scores, rtol=1e-5)
+
+
+class Half(nn.Module):
+    """Sizes that follow from free ones."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3, stride=2, padding=1)
+
+    def forward(self, x):
+        y = F.interpolate(self.conv(x), scale_factor=2.0)
+        return torch.roll(y, 7, 2), y.unsqueeze(1) + torch.zeros_like(y).unsqueeze(1)
+
+
+def test_what_follows_from_a_free_size_is_free_too(path):
+    torch.manual_seed(0)
+    model = Half().eval()
+    free = {"x": {2: "height", 3: "width"}}
+    skinny.pack(model, path, example=torch.zeros(2, 3, 9, 9), dynamic=free)
+    net = quiet(path)
+    for shape in ((1, 3, 17, 13), (4, 3, 4, 6), (3, 3, 9, 9)):
+        x = torch.randn(shape)
+        with torch.no_grad():
+            expected = model(x)
+        for ours, theirs in zip(call(net, x.numpy()), expected, strict=True):
+            np.testing.assert_allclose(ours, theirs.numpy(), atol=1e-5)
+
+
+def test_outputs_are_the_callers_own(path):
+    class Passes(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Parameter(torch.ones(3))
+
+        def forward(self, x):
+            return x, x.unsqueeze(1), self.table * 2
+
+    skinny.pack(Passes(), path, example=torch.zeros(1, 3))
+    net = quiet(path)
+    x = np.ones((2, 3), np.float32)
+    for array in call(net, x):
+        array[:] = 7
+    assert (x == 1).all()
+    assert all(
+        (array == expected).all() for array, expected in zip(call(net, x), (1, 1, 2), strict=True)
+    )
+
+
+def test_an_index_outside_the_embedding_is_told(path):
+    skinny.pack(nn.Embedding(10, 4), path, example=torch.zeros(1, 3, dtype=torch.int64))
+    net = quiet(path)
+    for index in (-1, 10):
+        with pytest.raises(InputError, match="outside the 10 entries"):
+            call(net, np.full((1, 3), index))
+
+
+def test_a_model_that_changes_its_input_or_a_buffer_packs(path):
+    class Counts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.act = nn.ReLU(inplace=True)
+            self.register_buffer("calls", torch.zeros(1))
+
+        def forward(self, x):
+            self.calls += 1
+            return self.act(x) * 2
+
+    skinny.pack(Counts(), path, example=torch.zeros(1, 3))
+    x = torch.tensor([[-1.0, 0.5, 2.0]])
+    np.testing.assert_allclose(call(quiet(path), x.numpy()), [[0, 1, 4]])

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from skinny.errors import SkinnyError
+from skinny.graph.builder import sample_sizes
 
 Dynamic = Mapping[str, Mapping[int, str]]
 
@@ -39,12 +40,12 @@ class Examples:
 
     @property
     def samples(self) -> list[dict[str, int]]:
-        """Two choices of all free sizes: the example's own, and others the model should take."""
+        """Choices of all free sizes: the example's own first."""
         sizes: dict[str, int] = {}
         for label, tensor in zip(self.names, self.tensors, strict=True):
             for axis, name in self._free.get(label, {}).items():
                 sizes[name] = int(tensor.shape[axis])
-        return [sizes, {name: _another(size) for name, size in sizes.items()}]
+        return sample_sizes(sizes)
 
     def sizes(self, label: str) -> tuple[int | str, ...]:
         """An input's shape, names for its free sizes."""
@@ -97,12 +98,6 @@ class Examples:
             else:
                 made.setdefault(keywords, {})[label] = spec(label)
         return made
-
-
-def _another(size: int) -> int:
-    """Half or twice as large: sizes that layers divide stay divisible, and what follows from a free
-    size differs between the samples, so that it is not taken for static."""
-    return size // 2 if size % 2 == 0 and size > 2 else 2 * size
 
 
 def _sorted(example: Any) -> tuple[list[Tensor], dict[str, Tensor]]:

@@ -14,7 +14,7 @@ import numpy as np
 from skinny.errors import SkinnyError
 from skinny.export.onnx_call import Call, as_own
 from skinny.export.onnx_writer import ONNX_DTYPES, onnx_module
-from skinny.graph.builder import Builder, UnsupportedError
+from skinny.graph.builder import Builder, UnsupportedError, sample_sizes
 from skinny.graph.errors import GraphError, MisfitError
 from skinny.graph.graph import Graph, Input, Operand
 from skinny.graph.registry import imports
@@ -298,18 +298,14 @@ def _input(value: Any) -> Input:
 
 
 def _samples(inputs: list[Input], shapes: Mapping[str, tuple[int, ...]]) -> list[dict[str, int]]:
-    """Sizes to import with: those given, else 2 and 3 for a first axis, 64 and 96 for others."""
-    first: dict[str, int] = {}
-    second: dict[str, int] = {}
+    """Sizes to import with: those given, else 2 for a first axis and 64 for others."""
+    typical: dict[str, int] = {}
     for value in inputs:
         given = shapes.get(value.name)
         if given is not None and len(given) != len(value.shape):
             raise SkinnyError(f"the input {value.name!r} has {len(value.shape)} axes, not {given}")
         for axis, side in enumerate(value.shape):
-            if not isinstance(side, str) or side in first:
-                continue
-            if given is not None:
-                first[side], second[side] = given[axis], 2 * given[axis]
-            else:
-                first[side], second[side] = (2, 3) if axis == 0 else (64, 96)
-    return [first, second]
+            if isinstance(side, str) and side not in typical:
+                usual = 2 if axis == 0 else 64
+                typical[side] = usual if given is None else given[axis]
+    return sample_sizes(typical)

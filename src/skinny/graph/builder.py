@@ -22,9 +22,19 @@ class UnsupportedError(Exception):
     """Raised by import functions: a use of an operation that a graph cannot express."""
 
 
+def sample_sizes(typical: Mapping[str, int]) -> list[dict[str, int]]:
+    """Three choices of all free sizes: the typical ones, and others that are different for every
+    name, so that neither a size that follows from a free one is taken for static, nor one free size
+    for another. Sizes that layers divide stay divisible."""
+    primes = (3, 5, 7, 11, 13, 17, 19, 23)
+    other = {n: s // 2 if s % 2 == 0 and s > 2 else 2 * s for n, s in typical.items()}
+    third = {n: s * primes[at % len(primes)] for at, (n, s) in enumerate(typical.items())}
+    return [dict(typical), other, third]
+
+
 class Builder:
-    """samples: two choices of all free sizes. A size that is the same for both is static, and so
-    is a constant; this tells import functions ranks, types and static sizes as they go."""
+    """samples: choices of all free sizes. A size that is the same for all is static, and so is a
+    constant; this tells import functions ranks, types and static sizes as they go."""
 
     def __init__(
         self,
@@ -63,8 +73,14 @@ class Builder:
             for name, value in attributes.items()
         }
         node = Node(op, inputs, names, complete(op, frozen, f"node {len(self.nodes)} ({op})"))
-        for sample in self.samples:
-            sample.add(node)
+        for sample in tuple(self.samples):
+            try:
+                sample.add(node)
+            except GraphError:
+                # a choice of sizes that the network does not take tells nothing
+                if sample is self.samples[0] or len(self.samples) <= 2:
+                    raise
+                self.samples.remove(sample)
         self.nodes.append(node)
         self.producers.update(dict.fromkeys(names, node))
         return names[0] if outputs == 1 else names

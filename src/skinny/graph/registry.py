@@ -39,6 +39,8 @@ class Operation:
     aten:      ATen name (without overload) -> import function
     onnx:      ONNX operator type -> import function
     to_onnx:   writes a node as ONNX
+    workspace: (attributes, *input specs) -> bytes that the reference needs beside its
+               inputs, results and stored tensors
     lowering:  the runtime's native lowering of this operation; "" runs the reference
     """
 
@@ -54,6 +56,7 @@ class Operation:
     onnx: Mapping[str, Import] = field(default_factory=dict)
     promotes: bool = False
     of_shape: bool = False
+    workspace: Callable[..., int] = lambda attributes, *inputs: 0
     lowering: str = ""
 
     @functools.cached_property

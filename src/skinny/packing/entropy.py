@@ -234,12 +234,12 @@ def _decode_reference(
         x = frequencies[own, k] * (x >> np.uint64(14)) + slot - first[own, k]
         x, rank = np.divmod(x, PATTERNS[k])
         mask[at::BLOCK] = _BYTES[_FIRST[k] + rank.astype(np.int64)]
-        hungry = x < LOW
-        if np.any(hungry & (at_word[:lanes] >= ends[:lanes])):
+        renormalise = x < LOW
+        if np.any(renormalise & (at_word[:lanes] >= ends[:lanes])):
             return False
-        word = padded[np.where(hungry, at_word[:lanes], 0)]
-        state[:lanes] = np.where(hungry, x << np.uint64(32) | word, x)
-        at_word[:lanes] += hungry
+        word = padded[np.where(renormalise, at_word[:lanes], 0)]
+        state[:lanes] = np.where(renormalise, x << np.uint64(32) | word, x)
+        at_word[:lanes] += renormalise
         recent[:lanes] = _next_recent(recent[:lanes], k)
     return bool(np.all(at_word == ends) and np.all(state == LOW))
 

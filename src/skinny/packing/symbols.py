@@ -173,10 +173,10 @@ def _decode_reference(
         symbol = symbol_at[slot.astype(np.int64)]
         x = wide[symbol] * (state[:lanes] >> np.uint64(14)) + slot - first[symbol]
         symbols[at::BLOCK] = symbol
-        hungry = x < LOW
-        if np.any(hungry & (at_word[:lanes] >= ends[:lanes])):
+        renormalise = x < LOW
+        if np.any(renormalise & (at_word[:lanes] >= ends[:lanes])):
             return False
-        word = padded[np.where(hungry, at_word[:lanes], 0)]
-        state[:lanes] = np.where(hungry, x << np.uint64(32) | word, x)
-        at_word[:lanes] += hungry
+        word = padded[np.where(renormalise, at_word[:lanes], 0)]
+        state[:lanes] = np.where(renormalise, x << np.uint64(32) | word, x)
+        at_word[:lanes] += renormalise
     return bool(np.all(at_word == ends) and np.all(state == LOW))

@@ -37,8 +37,8 @@ class GeneralNetwork(Classifier):
         outputs = net(input_ids=ids, attention_mask=mask)
 
     Returns what the model returned: an array, a tuple, or a dictionary with the model's keys. Plans
-    are made for each shape of the inputs and the latest eight are kept. Several threads may call one
-    network.
+    are made for each shape of the inputs and the latest eight are kept. Several threads may call
+    one network.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class GeneralNetwork(Classifier):
         self._spec = {name: tensor_spec(file, name) for name in names}
         self._low_memory, self._limit = low_memory, memory_limit(max_memory)
         self._dense: dict[str, NDArray[Any]] = {}  # tensors of references, unless low_memory
-        self._runs: OrderedDict[tuple[Any, ...], Mixed] = OrderedDict()
+        self._by_shape: OrderedDict[tuple[Any, ...], Mixed] = OrderedDict()
         self._plans: WeakValueDictionary[tuple[Any, ...], Plan] = WeakValueDictionary()
         self._images = _images(self._graph, file.preprocessing)
         self._lock = threading.Lock()
@@ -119,12 +119,12 @@ class GeneralNetwork(Classifier):
         shapes: dict[str, Shape] = {name: array.shape for name, array in inputs.items()}
         key = tuple(sorted(shapes.items()))
         with self._lock:  # one thread plans; others wait rather than plan the same
-            if key not in self._runs:
-                self._runs[key] = self._specialized(shapes)
-                while len(self._runs) > _MOST_SHAPES:
-                    self._runs.popitem(last=False)
-            self._runs.move_to_end(key)
-            return self._runs[key]
+            if key not in self._by_shape:
+                self._by_shape[key] = self._specialized(shapes)
+                while len(self._by_shape) > _MOST_SHAPES:
+                    self._by_shape.popitem(last=False)
+            self._by_shape.move_to_end(key)
+            return self._by_shape[key]
 
     def _specialized(self, shapes: Mapping[str, Shape]) -> Mixed:
         special = specialize(self._graph, shapes, self._spec.get, self._tensors.tensor)
@@ -132,6 +132,7 @@ class GeneralNetwork(Classifier):
             self._graph,
             special,
             self._tensor,
+            self._spec.get,
             self._plan,
             self._limit,
             keep_plans=not self._low_memory,

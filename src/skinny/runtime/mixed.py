@@ -1,7 +1,7 @@
 """A graph for given input shapes: segments on the native engine, references between them.
 
-A segment is a run of nodes that the planner can take and that read a single value from outside.
-Whatever has no native form is computed by its NumPy reference, between segments.
+A segment is a sequence of nodes that the planner can take and that read a single value from
+outside. Whatever has no native form is computed by its NumPy reference, between segments.
 """
 
 import math
@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skinny import native
-from skinny.graph import Graph, GraphError, Node, Spec, Specialized
+from skinny.graph import Graph, GraphError, Node, Spec, Specialized, operation
 from skinny.graph.format1 import Record, node_to_format1
-from skinny.graph.specialize import evaluate
-from skinny.graph.values import Array
+from skinny.graph.graph import TensorSpec
+from skinny.graph.specialize import attributes_of, evaluate
+from skinny.graph.values import Array, spec_of
 from skinny.runtime.images import Images, InputError
 from skinny.runtime.memory import MemoryLimit, MemoryLimitError
 from skinny.runtime.step_info import StepInfo
@@ -115,6 +116,7 @@ class Mixed:
         graph: Graph,
         special: Specialized,
         tensor: Callable[[str], Array],
+        tensor_spec: TensorSpec,
         make_plan: MakePlan,
         limit: MemoryLimit,
         *,
@@ -126,7 +128,7 @@ class Mixed:
         self.items: list[Segment | Node] = list(special.nodes)
         if native.extension() is not None:
             self.items = segments(special, graph.outputs)
-        limit.check(self._peak(), "the values of this input", "give it smaller inputs")
+        limit.check(self._peak(tensor_spec), "an input of this size", "give it smaller inputs")
         self._plans: dict[int, Plan] = {}
         if keep_plans:
             for at, item in enumerate(self.items):
@@ -196,23 +198,42 @@ class Mixed:
             )
             begin += size
 
-    def _peak(self) -> int:
-        """Bytes of the values that are alive at once, at most; references need as much again."""
+    def _peak(self, tensor_spec: TensorSpec) -> int:
+        """Bytes of the values that are alive at once, at most, with what references need beside."""
         specs = self._special.specs
         uses = Counter(name for item in self.items for name in _reads(item))
         uses.update(self._graph.outputs)
         alive = sum(_bytes(specs[v.name]) for v in self._graph.inputs)
         alive += sum(array.nbytes for array in self._special.constants.values())
+        alive += _dense_bytes(self.items, tensor_spec)
         peak = alive
         for item in self.items:
             fresh = sum(_bytes(specs[name]) for name in item.outputs)
             alive += fresh
-            peak = max(peak, alive + fresh)
+            work = _workspace(item, specs, tensor_spec) if isinstance(item, Node) else 0
+            peak = max(peak, alive + fresh + work)
             for name in _reads(item):
                 uses[name] -= 1
                 if not uses[name] and name in specs:
                     alive -= _bytes(specs[name])
         return peak
+
+
+def _workspace(node: Node, specs: Mapping[str, Spec], tensor_spec: TensorSpec) -> int:
+    """What a reference needs beside its inputs, results and stored tensors."""
+    entry = operation(node.op)
+    given = attributes_of(node, entry, tensor_spec)
+    inputs = [specs[value] if isinstance(value, str) else spec_of(value) for value in node.inputs]
+    return entry.workspace(given, *inputs)
+
+
+def _dense_bytes(items: list[Segment | Node], tensor_spec: TensorSpec) -> int:
+    """Of the stored tensors that references read, which are held dense; the largest twice, while it
+    is decoded."""
+    nodes = [item for item in items if isinstance(item, Node)]
+    names = {node[field] for node in nodes for field in operation(node.op).stored if node[field]}
+    sizes = [_bytes(spec) for name in names if (spec := tensor_spec(name)) is not None]
+    return sum(sizes) + max(sizes, default=0)
 
 
 def _bytes(spec: Spec) -> int:

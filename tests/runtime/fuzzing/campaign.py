@@ -133,7 +133,7 @@ def campaign(
     attempts: int = MOST_ATTEMPTS,
 ) -> Statistics:
     """Judges the files of these seeds until the time is over. Files of findings are left in
-    `folder`, made as small as they get in so many attempts."""
+    `folder`, made as small as they get within a limit of attempts."""
     folder.mkdir(parents=True, exist_ok=True)
     result, started = Statistics(), time.monotonic()
     path = folder / "case.skinny"

@@ -89,6 +89,12 @@ def _attention_shape(a: Attributes, q: Spec, k: Spec, v: Spec, *mask: Spec) -> S
     return Spec("float32", (*outer, q.shape[-2], v.shape[-1]))
 
 
+def _attention_workspace(a: Attributes, q: Spec, k: Spec, *others: Spec) -> int:
+    """Scores, and what their softmax makes of them: four arrays of floats at once."""
+    outer = broadcast(*(Spec("", spec.shape[:-2]) for spec in (q, k, others[0])))
+    return 16 * math.prod((*outer, q.shape[-2], k.shape[-2]))
+
+
 def attention(
     q: Array, k: Array, v: Array, mask: Array | None, causal: bool, scale: float | None
 ) -> Array:
@@ -170,6 +176,7 @@ register(
     inputs=(3, 4),
     attributes={"causal": boolean.with_default(False), "scale": number.optional()},
     infer=_attention_shape,
+    workspace=_attention_workspace,
     reference=_attention,
     aten={
         "scaled_dot_product_attention": _attention_from_aten,

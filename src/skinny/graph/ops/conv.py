@@ -85,6 +85,21 @@ def convolve(
     return np.asarray(result.reshape(n, out, *sides), np.float32)
 
 
+def _windows_bytes(a: Attributes, x: Spec) -> int:
+    """The reference spreads out what each output sees, and pads its input."""
+    n, _, *sides = _conv_shape(a, x).shape
+    windows: int = math.prod((*a.weight.shape[2:], *sides))
+    padded: int = math.prod(s + 2 * p for s, p in zip(x.shape[2:], a.padding, strict=True))
+    return 4 * n * x.shape[1] * (windows + padded)
+
+
+def _transposed_bytes(a: Attributes, x: Spec) -> int:
+    """The same for the transpose, whose windows lie around every output."""
+    n, _, *sides = _transpose_shape(a, x).shape
+    windows: int = math.prod((*a.weight.shape[2:], *sides))
+    return 8 * n * x.shape[1] * windows
+
+
 def _with_bias(y: Array, bias: Array | None) -> Array:
     return y if bias is None else y + bias.reshape(-1, *[1] * (y.ndim - 2))
 
@@ -283,6 +298,7 @@ register(
     attributes=_WINDOWS,
     infer=_conv_shape,
     reference=_conv,
+    workspace=_windows_bytes,
     aten=dict.fromkeys(("conv1d", "conv2d", "conv3d", "convolution"), _from_aten),
     onnx={"Conv": _from_onnx},
     to_onnx=_write("Conv"),
@@ -294,6 +310,7 @@ register(
     attributes={**_WINDOWS, "output_padding": window(0)},
     infer=_transpose_shape,
     reference=_conv_transpose,
+    workspace=_transposed_bytes,
     aten={f"conv_transpose{n}d": _transposed_from_aten for n in (1, 2, 3)},
     onnx={"ConvTranspose": _transposed_from_onnx},
     to_onnx=_write("ConvTranspose"),
