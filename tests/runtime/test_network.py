@@ -23,7 +23,7 @@ def check(builder: Builder, path, images: int, *outputs: str) -> None:
     weights = {name: torch.from_numpy(array) for name, array in builder.tensors.items()}
     expected = run_torch(builder.graph(*outputs), weights, torch.from_numpy(x))
     for result, wanted in zip(
-        results if isinstance(results, list) else [results], expected, strict=True
+        results if isinstance(results, tuple) else [results], expected, strict=True
     ):
         wanted = wanted.numpy()
         assert result.shape == wanted.shape
@@ -37,7 +37,7 @@ def test_results_equal_pytorchs(name, images, tmp_path):
     check(CASES[name](), tmp_path / "net.skinny", images)
 
 
-def test_several_outputs_come_as_a_list(tmp_path):
+def test_several_outputs_come_as_a_tuple(tmp_path):
     builder = CASES["resnet"]()
     names = [node["output"] for node in builder.nodes]
     for images in (1, 20):

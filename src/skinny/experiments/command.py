@@ -27,7 +27,7 @@ def train_command(config: Config) -> str:
             continue
         flag = f"--{field.name.replace('_', '-')}"
         if isinstance(value, bool) and field.type is bool:
-            words += [flag] if value else [flag, "False"]
+            words.append(flag if value else flag.replace("--", "--no-", 1))
         elif isinstance(value, tuple):
             words += [flag, *map(str, value)]
         else:
