@@ -49,16 +49,16 @@ static void on_fault(int number, siginfo_t *info, void *context) {
         }
         return;
     }
-    uint32_t leaf = (uint32_t)registers[REG_RAX], part = (uint32_t)registers[REG_RCX];
-    uint32_t a = leaf, b, c = part, d;
+    uint32_t leaf = (uint32_t)registers[REG_RAX], subleaf = (uint32_t)registers[REG_RCX];
+    uint32_t a = leaf, b, c = subleaf, d;
     syscall(SYS_arch_prctl, ARCH_SET_CPUID, MAY_RUN);
     __asm__ volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
     syscall(SYS_arch_prctl, ARCH_SET_CPUID, FAULTS);
-    if (leaf == 7 && part == 0) {
+    if (leaf == 7 && subleaf == 0) {
         b &= ~LEAF7_EBX;
         c &= ~LEAF7_ECX;
         d &= ~LEAF7_EDX;
-    } else if (leaf == 7 && part == 1) {
+    } else if (leaf == 7 && subleaf == 1) {
         a &= ~LEAF7_1_EAX;
     }
     registers[REG_RAX] = a;

@@ -1,7 +1,7 @@
 """Packing and unpacking AlexNet's fc6 at 90 %, against gzip, xz, zstd and scipy's CSR.
 
 Speeds are gigabytes of dense weights per second. gzip and xz get a sixteenth of the tensor, which
-is plenty to measure them by; everyone else gets all of it. Also how fast entropy-coded masks
+is plenty to measure them by; everyone else gets the whole tensor. Also how fast entropy-coded masks
 decode, and how near they come to the entropy bound.
 """
 
@@ -31,10 +31,10 @@ def main(rounds: int = 5) -> None:
     os.environ["SKINNY_THREADS"] = str(THREADS)
     print(describe_machine("numpy", "scipy", "zstandard"))
     dense = random_weights(SHAPE, 0.9)
-    part = dense[:SLICE]
+    head = dense[:SLICE]
     print(f"{dense.size:,} float32 weights at 90 % (wanted: bitmask at 1 GB/s or more both ways)")
     print(f"{'':24}{'pack GB/s':>12}{'unpack GB/s':>12}{'times smaller':>15}")
-    show(dense, part, contenders(), rounds)
+    show(dense, head, contenders(), rounds)
     print("entropy-coded masks (wanted: 200 Mbit/s or more, within 3 % of the bound)")
     for sparsity in (0.9, 0.95, 0.98):
         show_masks(sparsity, rounds)
@@ -90,8 +90,8 @@ def contenders() -> dict[str, Pair]:
     return known
 
 
-def show(dense: NDArray[Any], part: NDArray[Any], known: dict[str, Pair], rounds: int) -> None:
-    given = {name: part if name in ("gzip -6", "xz -6") else dense for name in known}
+def show(dense: NDArray[Any], head: NDArray[Any], known: dict[str, Pair], rounds: int) -> None:
+    given = {name: head if name in ("gzip -6", "xz -6") else dense for name in known}
     packed = {name: pack(given[name]) for name, (pack, _) in known.items()}
     packing = interleave({name: (lambda n=name: known[n][0](given[n])) for name in known}, rounds)
     unpacking = interleave(

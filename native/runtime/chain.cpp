@@ -92,7 +92,7 @@ void Chain::run_tile(const Grid& grid, const ThreadContext& context, size_t row,
   for (size_t s = 0; s < stages.size(); ++s) {
     const Stage& stage = stages[s];
     bool last = s + 1 == stages.size();
-    // A tile of one row that ends inside of it is stored where it belongs at once, any other one
+    // A tile of one row that ends inside the row is stored where it belongs at once, any other one
     // by way of the scratch buffer.
     bool direct = last && !flat && rows == 1 && column + floats <= grid.columns;
     float* to = buffers[s % 2];

@@ -24,8 +24,8 @@ def folder(tmp_path):
     for name, sizes in (("images-idx3", (2, 28, 28)), ("labels-idx1", (2,))):
         header = bytes([0, 0, 8, len(sizes)]) + struct.pack(f">{len(sizes)}I", *sizes)
         contents = gzip.compress(header + bytes(sizes[0] * (784 if len(sizes) == 3 else 1)))
-        for part in ("train", "t10k"):
-            (tmp_path / "mnist" / f"{part}-{name}-ubyte.gz").write_bytes(contents)
+        for split in ("train", "t10k"):
+            (tmp_path / "mnist" / f"{split}-{name}-ubyte.gz").write_bytes(contents)
     return tmp_path
 
 

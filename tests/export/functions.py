@@ -201,7 +201,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
                  (C,), {"d": nn.Dropout(), "e": nn.Dropout2d()}),
     "integers": (lambda x: (x + 1, x * 0.5, x / 2, x // 2, x % 3, x.abs(), x.clamp(1, 2), -x,
                             x.sum(1), x.float().mean(1), x == 2), (i(2, 6),)),
-    # what torch decomposes other operations into, some of it in other versions only
+    # what torch decomposes other operations into, some only in other versions
     "inner": (lambda x: (aten._softmax(x, 1, False), aten._log_softmax(x, 1, False),
                          aten.norm(x, 2, [1]), aten.norm(x, 3, [1], True),
                          aten.constant_pad_nd(x, [1, 2], 0.5)), (V,)),

@@ -82,7 +82,7 @@ def tensors():
 
 
 def plain(name):
-    """What reading `name` gives back."""
+    """What reading `name` returns."""
     array = tensors()[name]
     if isinstance(array, Tied):
         return plain(array.name)

@@ -90,7 +90,7 @@ def test_the_safetensors_library_opens_it_and_finds_the_raw_parts(path):
     mask = np.packbits(conv.reshape(-1) != 0, bitorder="little")
     np.testing.assert_array_equal(found["conv.weight:values"], conv[conv != 0])
     with packing.open(path) as file:
-        np.testing.assert_array_equal(file.parts("conv.weight").mask, mask)
+        np.testing.assert_array_equal(file.read_sparse("conv.weight").mask, mask)
     np.testing.assert_array_equal(found["fc.weight"], samples.plain("fc.weight"))
     manifest = json.loads(zlib.decompress(found["skinny:manifest"].tobytes()))
     assert manifest["tensors"]["conv.weight"]["shape"] == [24, 3, 3, 3]
@@ -119,14 +119,14 @@ def test_parts_give_a_tensor_without_its_zeros(path):
     write(path, values="int8")
     conv = samples.plain("conv.weight")
     with packing.open(path) as file:
-        parts = file.parts("conv.weight")
-        dense = file.parts("fc.weight")
+        pruned = file.read_sparse("conv.weight")
+        dense = file.read_sparse("fc.weight")
         error = file.entry("conv.weight").error
-    kept = np.unpackbits(parts.mask, count=conv.size, bitorder="little").view(bool)
+    kept = np.unpackbits(pruned.mask, count=conv.size, bitorder="little").view(bool)
     np.testing.assert_array_equal(kept, conv.reshape(-1) != 0)
-    np.testing.assert_allclose(parts.values, conv[conv != 0], atol=error)
-    assert parts.shape == conv.shape
-    assert parts.dtype == "F32"
+    np.testing.assert_allclose(pruned.values, conv[conv != 0], atol=error)
+    assert pruned.shape == conv.shape
+    assert pruned.dtype == "F32"
     assert dense.mask is None
     assert dense.values.shape == (72,)
 

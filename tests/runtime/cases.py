@@ -116,7 +116,7 @@ def _pools() -> None:
             builder = Builder(3, 16, 13)
             getattr(builder, op)(**attributes)  # of the input
             builder.conv(3, 5, (3, 3), padding=(1, 1))
-            getattr(builder, op)(**attributes)  # of a convolution, into another's margins
+            getattr(builder, op)(**attributes)  # of a convolution, into another's padding
             builder.conv(5, 4, (3, 3), padding=(1, 1))
             return builder
 

@@ -10,8 +10,8 @@ from skinny.training.session import load_data
 from skinny.training.validation import hold_out
 
 
-def rows(part):
-    return {image.numpy().tobytes() for image in part.images}
+def rows(split):
+    return {image.numpy().tobytes() for image in split.images}
 
 
 def test_held_out_images_are_training_images_that_are_not_trained_on():

@@ -125,7 +125,7 @@ def random(data: str, scale: Scale) -> Experiment:
 
 
 def progressive(data: str, scale: Scale) -> Experiment:
-    """Sparsity that grows from thresholding to thresholding against the target at once."""
+    """Sparsity that grows from mask update to mask update against the target at once."""
     base = _analysed(data, scale)
     arms = [dense(base)]
     sparsities = (0.8, 0.9, 0.95)

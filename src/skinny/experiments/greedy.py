@@ -27,7 +27,7 @@ from skinny.training.config import canonical
 from skinny.training.json_text import parse, read_bytes
 from skinny.training.session import choose_device
 
-_SHARE = 0.5  # of a layer's weights that one step may take
+_SHARE = 0.5  # of a layer's weights that one removal may take
 _FLOOR = 0.2  # of what uniform sparsity would leave a layer, and which it keeps whatever happens
 
 
@@ -36,9 +36,9 @@ def search(
 ) -> dict[str, int]:
     """{layer: weights to keep}, which sum to k = round((1 - sparsity) N). The model is unchanged.
 
-    A step offers each layer to lose half of what it has left; it is the one at which a removed
-    weight costs least cross-entropy that does. No layer falls below a fifth of its uniform share:
-    nothing is retrained between steps, and costs mislead once the network has fallen to chance.
+    Half of one layer's remaining weights are removed at a time, always in the layer where a removed
+    weight costs least cross-entropy. No layer falls below a fifth of its uniform share: nothing is
+    retrained between removals, and costs mislead once the network has fallen to chance.
     """
     weights = prunable(model)
     whole = {name: weight.detach().clone() for name, weight in weights.items()}

@@ -84,13 +84,13 @@ class Writer:
         )
         return helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9)
 
-    def add(self, kind: str, inputs: list[str], output: str | None = None, **given: Any) -> str:
+    def add(self, op_type: str, inputs: list[str], output: str | None = None, **given: Any) -> str:
         name = output or self._fresh()
-        self.add_many(kind, inputs, [name], **given)
+        self.add_many(op_type, inputs, [name], **given)
         return name
 
-    def add_many(self, kind: str, inputs: list[str], outputs: list[str], **given: Any) -> None:
-        self._nodes.append(self._onnx.helper.make_node(kind, inputs, outputs, **given))
+    def add_many(self, op_type: str, inputs: list[str], outputs: list[str], **given: Any) -> None:
+        self._nodes.append(self._onnx.helper.make_node(op_type, inputs, outputs, **given))
 
     def operand(self, value: Operand, like: str | None = None) -> str:
         if isinstance(value, str):

@@ -80,12 +80,12 @@ class OnnxCall(Call, Protocol):
 class Writer(Protocol):
     """An ONNX model that is being written."""
 
-    def add(self, kind: str, inputs: list[str], output: str | None = None, **given: Any) -> str:
+    def add(self, op_type: str, inputs: list[str], output: str | None = None, **given: Any) -> str:
         """Appends a node with one output and returns its name."""
         ...
 
     def add_many(
-        self, kind: str, inputs: list[str], outputs: list[str], **attributes: Any
+        self, op_type: str, inputs: list[str], outputs: list[str], **attributes: Any
     ) -> None: ...
 
     def operand(self, value: Operand, like: str | None = None) -> str:
@@ -137,7 +137,7 @@ def from_onnx(op: str, inputs: int = 1, **attributes: tuple[str, Any]) -> Import
     return emit
 
 
-def to_onnx(kind: str, *, dtype: str | None = None, **attributes: str) -> Export:
+def to_onnx(op_type: str, *, dtype: str | None = None, **attributes: str) -> Export:
     """theirs="ours". The operands, which ONNX wants to be of one type, are cast to `dtype`, or to
     the one they are promoted to."""
 
@@ -145,7 +145,7 @@ def to_onnx(kind: str, *, dtype: str | None = None, **attributes: str) -> Export
         common = dtype or promoted(*map(writer.spec, node.inputs))
         names = [writer.operand(value, common) for value in node.inputs]
         given = {theirs: _plain(node[ours]) for theirs, ours in attributes.items()}
-        writer.add(kind, names, node.output, **given)
+        writer.add(op_type, names, node.output, **given)
 
     return write
 

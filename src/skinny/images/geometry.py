@@ -44,7 +44,7 @@ def resize_and_crop(
 
     crop: the window's side, or its height and width. It is cut at the centre, or at random if
     `random` is given. size: height and width to which the result is then scaled, whatever its
-    proportions. None leaves a step out.
+    proportions. None leaves resizing or cropping out.
     """
     if resize is not None:
         image = _scale(image, _scaled_size(image.width, image.height, resize))

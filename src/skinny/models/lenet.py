@@ -54,7 +54,7 @@ def lenet_5(
     """LeNet-5 as Caffe lays it out (20 and 50 maps, 500 units): 431,080 parameters for MNIST.
 
     Caffe's file has no ReLU after its two convolutions: max pooling is their only non-linearity.
-    Here each has one, as PyTorch versions of it usually do; the weights are the same. Initialised
+    Here each has one, as PyTorch versions usually do; the weights are the same. Initialised
     as `lenet_300_100`.
     """
     check_arguments(classes=classes, channels=channels, dropout=0.0)

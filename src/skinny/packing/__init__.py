@@ -6,7 +6,7 @@ it. For models of torch see `skinny.pack` and `skinny.unpack`.
 
 import os
 
-from skinny.packing.codec import Entry, Parts
+from skinny.packing.codec import Entry, SparseTensor
 from skinny.packing.errors import (
     ChecksumError,
     FormatError,
@@ -42,10 +42,10 @@ __all__ = [
     "MaskError",
     "NotPackedError",
     "PackedFile",
-    "Parts",
     "ScaleError",
     "Size",
     "SizeReport",
+    "SparseTensor",
     "StreamError",
     "Tied",
     "Values",

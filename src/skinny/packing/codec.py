@@ -67,7 +67,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Parts:
+class SparseTensor:
     """A tensor without its zeros.
 
     mask: uint8 [ceil(n / 8)], bit i of the flat tensor least significant first, or None when the
@@ -191,7 +191,7 @@ def check(name: str, entry: Entry, sizes: dict[str, int]) -> None:
         raise MaskError(f"{name} has {sizes['scales']} scales for {entry.shape[0]} channels")
 
 
-def decode(entry: Entry, parts: Mapping[str, Any]) -> Parts:
+def decode(entry: Entry, parts: Mapping[str, Any]) -> SparseTensor:
     """The tensor's mask and values; `check` has passed. Raises a `FormatError` for bad contents.
 
     parts: flat arrays by role, which are taken in the order of `Entry.parts`; of `rest` only slices
@@ -219,7 +219,7 @@ def decode(entry: Entry, parts: Mapping[str, Any]) -> Parts:
     if entry.values != "exact":
         counts = values.per_channel(mask, entry.shape)
         stored = values.decode(stored, parts.get("scales"), entry.dtype, entry.values, counts)
-    return Parts(entry.shape, entry.dtype, mask, stored, negative)
+    return SparseTensor(entry.shape, entry.dtype, mask, stored, negative)
 
 
 def _join(own: NDArray[np.uint8], rest: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -232,13 +232,13 @@ def _join(own: NDArray[np.uint8], rest: Any, dtype: np.dtype[Any]) -> NDArray[An
     return joined
 
 
-def densify(parts: Parts) -> NDArray[Any]:
+def densify(tensor: SparseTensor) -> NDArray[Any]:
     """The whole tensor."""
-    if parts.mask is None:
-        return parts.values.reshape(parts.shape)
-    count = math.prod(parts.shape)
-    dense = bitmask.unpack(parts.mask, parts.values, count)
-    if parts.negative is not None:
-        marked = np.unpackbits(parts.negative, count=count, bitorder="little").view(bool)
+    if tensor.mask is None:
+        return tensor.values.reshape(tensor.shape)
+    count = math.prod(tensor.shape)
+    dense = bitmask.unpack(tensor.mask, tensor.values, count)
+    if tensor.negative is not None:
+        marked = np.unpackbits(tensor.negative, count=count, bitorder="little").view(bool)
         dense.view(f"u{dense.itemsize}")[marked] = 1 << (8 * dense.itemsize - 1)
-    return dense.reshape(parts.shape)
+    return dense.reshape(tensor.shape)

@@ -190,7 +190,7 @@ def _encode_blocks(
 def encode_blocks_reference(
     mask: Bytes, frequencies: Frequencies
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint16], NDArray[np.uint32]]:
-    """All blocks in step, one element each; the state runs backwards through the bytes."""
+    """All blocks in lockstep, one element each; the state runs backwards through the bytes."""
     blocks = -(-mask.size // BLOCK)
     first = _exclusive_sums(frequencies)
     classes = _classes(mask, len(frequencies))

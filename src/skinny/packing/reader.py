@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from skinny.errors import SkinnyError
 from skinny.packing import codec, manifest
 from skinny.packing.checked import CheckedParts
-from skinny.packing.codec import Entry, Parts
+from skinny.packing.codec import Entry, SparseTensor
 from skinny.packing.container import CHECK, digest, header_digest
 from skinny.packing.dtypes import CARRIER, to_float32
 from skinny.packing.errors import ChecksumError, FormatError, NotPackedError, VersionError
@@ -22,9 +22,9 @@ from skinny.packing.source import Source
 class PackedFile:
     """An open packed model.
 
-    Opening reads the header and the manifest; `read` and `parts` copy the bytes of one tensor out
-    of the file and check them against its checksum, every time. So a file that changes while it is
-    open is a `FormatError` and never a wrong tensor, and arrays do not depend on the file.
+    Opening reads the header and the manifest; `read` and `read_sparse` copy the bytes of one tensor
+    out of the file and check them against its checksum, every time. So a file that changes while it
+    is open is a `FormatError` and never a wrong tensor, and arrays do not depend on the file.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -45,7 +45,7 @@ class PackedFile:
         self.close()
 
     def close(self) -> None:
-        """Close the file; what was read of it stays."""
+        """Close the file; tensors that were read stay."""
         self._source.close()
 
     def prefetch(self) -> None:
@@ -108,7 +108,7 @@ class PackedFile:
         """The stored parts of a tensor by role, without reading them."""
         return self._parts(self._stored(name))
 
-    def parts(self, name: str) -> Parts:
+    def read_sparse(self, name: str) -> SparseTensor:
         """A tensor's mask and values, without its zeros."""
         stored = self._stored(name)
         entry = self._manifest.tensors[stored]
@@ -131,7 +131,7 @@ class PackedFile:
 
     def read(self, name: str) -> NDArray[Any]:
         """A tensor, dense, in its own type; bfloat16 as uint16 bits."""
-        return codec.densify(self.parts(name))
+        return codec.densify(self.read_sparse(name))
 
     def read_float32(self, name: str) -> NDArray[np.float32]:
         """A tensor's numbers as float32, whatever its type."""
@@ -140,7 +140,7 @@ class PackedFile:
     def verify(self) -> None:
         """Read and decode everything; raises the `FormatError` of the first thing wrong."""
         for name in self._manifest.tensors:
-            self.parts(name)
+            self.read_sparse(name)
 
     def _stored(self, name: str) -> str:
         stored = self._manifest.tied.get(name, name)

@@ -79,19 +79,19 @@ def mask_bound(count: int, ones: int) -> float:
 
 def _measure(file: PackedFile, name: str, compare: bool) -> Size:
     entry, stored = file.entry(name), file.stored_parts(name)
-    parts = file.parts(name)
-    kept = parts.values.size
+    tensor = file.read_sparse(name)
+    kept = tensor.values.size
     if (
-        parts.mask is None or entry.values == "exact"
+        tensor.mask is None or entry.values == "exact"
     ):  # a stored int8 value may be zero, and is kept
         floating = entry.dtype in FLOATS
-        _, kept = bitmask.find(np.ascontiguousarray(parts.values), ignore_sign=floating)
+        _, kept = bitmask.find(np.ascontiguousarray(tensor.values), ignore_sign=floating)
     width = CARRIER[entry.stored].itemsize
     scales = 4 * entry.shape[0] if entry.values == "int8" else 0
     bound = min(math.ceil(mask_bound(entry.count, kept) / 8) + kept * width, entry.count * width)
     gzip = xz = None
     if compare:
-        gzip, xz = _compressed(content(densify(parts)))
+        gzip, xz = _compressed(content(densify(tensor)))
     return Size(
         name=name,
         weights=entry.count,

@@ -35,8 +35,8 @@ def split(values: NDArray[Any]) -> tuple[Bytes, Bytes]:
 def split_reference(values: NDArray[Any]) -> tuple[Bytes, Bytes]:
     width = values.itemsize
     bits = values.view(f"<u{width}")
-    planes = (bits << 1 | bits >> (8 * width - 1)).view(np.uint8).reshape(-1, width)
-    return planes[:, -1].copy(), planes[:, :-1].reshape(-1)
+    rotated = (bits << 1 | bits >> (8 * width - 1)).view(np.uint8).reshape(-1, width)
+    return rotated[:, -1].copy(), rotated[:, :-1].reshape(-1)
 
 
 def join(symbols: Bytes, rest: Bytes, values: NDArray[Any]) -> None:
@@ -50,10 +50,10 @@ def join(symbols: Bytes, rest: Bytes, values: NDArray[Any]) -> None:
 
 def join_reference(symbols: Bytes, rest: Bytes, dtype: np.dtype[Any]) -> NDArray[Any]:
     width = dtype.itemsize
-    planes = np.empty((symbols.size, width), np.uint8)
-    planes[:, -1] = symbols
-    planes[:, :-1] = rest.reshape(symbols.size, width - 1)
-    bits = planes.reshape(-1).view(f"<u{width}")
+    rotated = np.empty((symbols.size, width), np.uint8)
+    rotated[:, -1] = symbols
+    rotated[:, :-1] = rest.reshape(symbols.size, width - 1)
+    bits = rotated.reshape(-1).view(f"<u{width}")
     return (bits >> 1 | bits << (8 * width - 1)).view(dtype)
 
 
@@ -132,7 +132,7 @@ def _encode_blocks(
 def encode_blocks_reference(
     symbols: Bytes, frequencies: NDArray[np.uint32]
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint16], NDArray[np.uint32]]:
-    """All blocks in step, one element each; the state runs backwards through the symbols."""
+    """All blocks in lockstep, one element each; the state runs backwards through the symbols."""
     blocks = -(-symbols.size // BLOCK)
     wide = frequencies.astype(np.uint64)
     first = np.cumsum(wide) - wide

@@ -92,7 +92,7 @@ class GeneralNetwork(Classifier):
         """The network's outputs. preprocessed: as for images, where the file stores how."""
         inputs = self._inputs(args, named, preprocessed)
         outputs = self._mixed(inputs).run(inputs, self._threads)
-        return _arranged(outputs, self._graph.returns)
+        return _structured(outputs, self._graph.returns)
 
     @property
     def preprocessing(self) -> Mapping[str, Any] | None:
@@ -187,11 +187,11 @@ def _images(graph: Graph, preprocessing: Mapping[str, Any] | None) -> Images | N
     return Images(tuple(int(side) for side in shape), preprocessing)
 
 
-def _arranged(outputs: tuple[NDArray[Any], ...], returns: Any) -> Any:
+def _structured(outputs: tuple[NDArray[Any], ...], returns: Any) -> Any:
     if returns is None:
         return outputs[0] if len(outputs) == 1 else outputs
     if isinstance(returns, dict):
-        return {key: _arranged(outputs, value) for key, value in returns.items()}
+        return {key: _structured(outputs, value) for key, value in returns.items()}
     if isinstance(returns, list):
-        return tuple(_arranged(outputs, value) for value in returns)
+        return tuple(_structured(outputs, value) for value in returns)
     return outputs[returns]

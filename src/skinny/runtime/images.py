@@ -53,8 +53,8 @@ class Images:
         return np.ascontiguousarray(x if record is None else self._normalize(x), np.float32)
 
     def _check_type(self, dtype: np.dtype[Any], record: Mapping[str, Any] | None) -> None:
-        """`record` is the preprocessing to apply. Floats in place of uint8 would be wrong without
-        a sign of it: they may be in [0, 1], in [0, 255] or normalised."""
+        """`record` is the preprocessing to apply. Floats in place of uint8 are refused: they
+        may be in [0, 1], in [0, 255] or normalised, and the result would be wrong silently."""
         if dtype != np.uint8 and dtype.kind != "f":
             raise InputError(f"the images are {dtype}; a network takes uint8 or floats")
         given = "uint8" if dtype == np.uint8 else "float32"

@@ -38,11 +38,11 @@ def load(
     low_memory: bool = False,
     max_memory: int | None = None,
 ) -> "Network | GeneralNetwork":
-    """Read a packed model: all of it, so that a later change of the file does not matter.
+    """Read a packed model, wholly: a later change of the file does not matter.
 
     threads: how many to compute with; all cores by default. max_memory: how many bytes the network
     may take for weights and for the values of a batch, by default an eighth of the machine's memory
-    but at least 1 GiB; what needs more is a `MemoryLimitError` before any of it is allocated.
+    but at least 1 GiB; what needs more is a `MemoryLimitError` before it is allocated.
     low_memory: read and decode each layer's weights from the file when the layer runs and drop them
     afterwards, so that only one layer's are in memory; slower, and the file must stay as it is: a
     change is a `ChecksumError`. If `Network.tune` has stored its choice of kernels beside the file,

@@ -175,7 +175,7 @@ _OPERATIONS: dict[str, Callable[..., Array]] = {
     "flatten": _flatten,
     "reshape": _reshape,
     "add": lambda node, tensor, a, b: a + b,
-    "concat": lambda node, tensor, *parts: np.concatenate(parts, node["axis"]),
+    "concat": lambda node, tensor, *inputs: np.concatenate(inputs, node["axis"]),
     "softmax": _softmax,
     "log_softmax": _softmax,
 }

@@ -119,9 +119,9 @@ def _axis(axis: int, rank: int) -> int:
 
 def _sides(x: Shape, extents: list[int], stride: Any, padding: Any, ceil: bool) -> list[int]:
     sides = []
-    for side, extent, step, pad in zip(x[1:], extents, stride, padding, strict=True):
+    for side, extent, apart, pad in zip(x[1:], extents, stride, padding, strict=True):
         _require(side + 2 * pad >= extent, "has a window larger than its image")
-        sides.append(output_side(side, extent, step, pad, ceil))
+        sides.append(output_side(side, extent, apart, pad, ceil))
     return sides
 
 

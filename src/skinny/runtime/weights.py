@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from skinny.packing.codec import Entry, Parts
+from skinny.packing.codec import Entry, SparseTensor
 from skinny.packing.dtypes import to_float32
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class TensorSource(Protocol):
 
     def entry(self, name: str) -> Entry: ...
     def kept(self, name: str) -> int: ...
-    def parts(self, name: str) -> Parts: ...
+    def read_sparse(self, name: str) -> SparseTensor: ...
     def read_float32(self, name: str) -> NDArray[np.float32]: ...
 
 
@@ -43,7 +43,7 @@ class Weights:
         folded: Mapping[str, Floats] | None = None,
     ) -> None:
         """kernels: by the name of a tensor, the kernel to use whatever its density. folded: tensors
-        that are not in the file but made of it (`fold_batch_norms`)."""
+        computed from those of the file (`fold_batch_norms`)."""
         self._file = file
         self._kernels = kernels or {}
         self._folded = folded or {}
@@ -87,9 +87,9 @@ class Weights:
         from skinny._native import LinearWeights  # the reference runs without the extension
 
         rows, columns = self.shape(name)
-        parts = self._file.parts(name)
-        values = parts.values if parts.dtype == "F32" else to_float32(parts.values, parts.dtype)
-        if parts.mask is None:
+        stored = self._file.read_sparse(name)
+        values = stored.values if stored.dtype == "F32" else to_float32(stored.values, stored.dtype)
+        if stored.mask is None:
             whole = values.reshape(rows, columns)
             if dense:
                 return LinearWeights(dense=whole)
@@ -98,5 +98,5 @@ class Weights:
         if dense:
             return LinearWeights(dense=self.dense(name).reshape(rows, columns))
         return LinearWeights(
-            mask=np.ascontiguousarray(parts.mask), values=values, rows=rows, columns=columns
+            mask=np.ascontiguousarray(stored.mask), values=values, rows=rows, columns=columns
         )

@@ -115,7 +115,7 @@ class Config:
     restore: Literal["zero", "last"] = "zero"
     """What a restored weight is: 0 (the paper), or its value before truncation."""
     reinit: bool = False
-    """Draw the kept weights anew at every thresholding instead of keeping their values."""
+    """Draw the kept weights anew at every mask update instead of keeping their values."""
     reset_momentum: bool = False
     """Forget the optimizer's momentum whenever weights are restored."""
 

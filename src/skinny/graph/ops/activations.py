@@ -85,15 +85,15 @@ def _clamp(a: Attributes, x: Array) -> Array:
 
 
 def _write_clamp(writer: Writer, node: Node) -> None:
-    kind = writer.spec(node.output).dtype
-    range_ = None if kind == "float32" else np.iinfo(kind)
+    dtype = writer.spec(node.output).dtype
+    range_ = None if dtype == "float32" else np.iinfo(dtype)
     limits = []
     for side in ("min", "max"):
         limit = node[side]
         if limit is not None and range_ is not None:
             limit = min(max(limit, int(range_.min)), int(range_.max))
-        limits.append("" if limit is None else writer.constant(np.array(limit, kind)))
-    writer.add("Clip", [writer.operand(node.inputs[0], kind), *limits], node.output)
+        limits.append("" if limit is None else writer.constant(np.array(limit, dtype)))
+    writer.add("Clip", [writer.operand(node.inputs[0], dtype), *limits], node.output)
 
 
 def _clamp_from_onnx(g: Builder, call: Call) -> Any:

@@ -33,28 +33,30 @@ _WIDER = {"bool": "int32", "uint8": "int32", "int8": "int32"}
 
 def common(writer: Writer, node: Node) -> tuple[list[str], str]:
     """A node's operands in the one type that ONNX wants them in, and that type."""
-    kind = promoted(*map(writer.spec, node.inputs))
-    kind = _WIDER.get(kind, kind)
-    return [writer.operand(value, kind) for value in node.inputs], kind
+    dtype = promoted(*map(writer.spec, node.inputs))
+    dtype = _WIDER.get(dtype, dtype)
+    return [writer.operand(value, dtype) for value in node.inputs], dtype
 
 
-def result(writer: Writer, node: Node, name: str, kind: str) -> None:
-    """The value `name` of type `kind` as the node's output."""
+def result(writer: Writer, node: Node, name: str, dtype: str) -> None:
+    """The value `name` of type `dtype` as the node's output."""
     made = writer.spec(node.output).dtype
-    if made == kind:
+    if made == dtype:
         writer.add("Identity", [name], node.output)
     else:
         writer.cast(name, made, node.output)
 
 
-def _write(kind: str) -> Export:
+def _write(op_type: str) -> Export:
     def write(writer: Writer, node: Node) -> None:
         names, dtype = common(writer, node)
         made = writer.spec(node.output).dtype
         if made in ("bool", dtype) and dtype not in _WIDER.values():
-            writer.add(kind, names, node.output)
+            writer.add(op_type, names, node.output)
         else:
-            result(writer, node, writer.add(kind, names), "bool" if kind in _TRUTHS else dtype)
+            result(
+                writer, node, writer.add(op_type, names), "bool" if op_type in _TRUTHS else dtype
+            )
 
     return write
 
@@ -168,14 +170,14 @@ def _trunc_divide(x: Array, y: Array) -> Array:
 
 
 def _write_floor_divide(writer: Writer, node: Node) -> None:
-    names, kind = common(writer, node)
-    if kind == "float32":
+    names, dtype = common(writer, node)
+    if dtype == "float32":
         writer.add("Floor", [writer.add("Div", names)], node.output)
         return
     # ONNX rounds towards zero; x - mod(x, y), whose sign is y's, divides without a rest
     rest = writer.add("Mod", names)
     quotient = writer.add("Div", [writer.add("Sub", [names[0], rest]), names[1]])
-    result(writer, node, quotient, kind)
+    result(writer, node, quotient, dtype)
 
 
 def _towards_zero(writer: Writer, quotient: str, output: str | None = None) -> str:
@@ -184,12 +186,12 @@ def _towards_zero(writer: Writer, quotient: str, output: str | None = None) -> s
 
 
 def _write_trunc_divide(writer: Writer, node: Node) -> None:
-    names, kind = common(writer, node)
+    names, dtype = common(writer, node)
     quotient = writer.add("Div", names)
-    if kind == "float32":
+    if dtype == "float32":
         _towards_zero(writer, quotient, node.output)
     else:
-        result(writer, node, quotient, kind)
+        result(writer, node, quotient, dtype)
 
 
 _binary("floor_divide", "x / y rounded down", np.floor_divide, None, infer=_numbers,
@@ -202,9 +204,9 @@ _binary("trunc_divide", "x / y rounded towards zero", _trunc_divide, None, infer
 
 def _write_remainder(writer: Writer, node: Node) -> None:
     """Mod of ONNX takes floats only in C's way, whose sign is the dividend's."""
-    (x, y), kind = common(writer, node)
-    if kind != "float32":
-        result(writer, node, writer.add("Mod", [x, y]), kind)
+    (x, y), dtype = common(writer, node)
+    if dtype != "float32":
+        result(writer, node, writer.add("Mod", [x, y]), dtype)
         return
     whole = writer.add("Floor", [writer.add("Div", [x, y])])
     writer.add("Sub", [x, writer.add("Mul", [whole, y])], node.output)
@@ -240,8 +242,8 @@ def _power_from_onnx(g: Builder, call: Call) -> Any:
     """The result is of the base's type, whatever that of the exponent."""
     x, y = call.value(0), call.value(1)
     made = g.emit("pow", x, y)
-    kind = g.spec(x).dtype
-    return made if g.spec(made).dtype == kind else g.emit("cast", made, dtype=kind)
+    dtype = g.spec(x).dtype
+    return made if g.spec(made).dtype == dtype else g.emit("cast", made, dtype=dtype)
 
 
 _binary("pow", "x to the power y", _power, "Pow", infer=_numbers,
@@ -266,9 +268,9 @@ _binary("gt", "x > y", np.greater, "Greater", infer=_compared)
 _binary("ge", "x ≥ y", np.greater_equal, "GreaterOrEqual", infer=_compared)
 
 
-def _logic(op: str, function: Binary, kind: str) -> None:
+def _logic(op: str, function: Binary, op_type: str) -> None:
     def write(writer: Writer, node: Node) -> None:
-        writer.add(kind, [writer.operand(value, "bool") for value in node.inputs], node.output)
+        writer.add(op_type, [writer.operand(value, "bool") for value in node.inputs], node.output)
 
     def bitwise(g: Builder, call: Call) -> Any:
         x, y = call.value("self"), call.value("other")
@@ -280,7 +282,7 @@ def _logic(op: str, function: Binary, kind: str) -> None:
         f"logical_{op}",
         f"x {op} y, of what is not zero",
         function,
-        kind,
+        op_type,
         infer=_compared,
         write=write,
         aten_imports={
@@ -300,13 +302,13 @@ _logic("xor", np.logical_xor, "Xor")
 
 def _write_where(writer: Writer, node: Node) -> None:
     condition, *values = node.inputs
-    kind = writer.spec(node.output).dtype
-    wide = _WIDER.get(kind, kind)
+    dtype = writer.spec(node.output).dtype
+    wide = _WIDER.get(dtype, dtype)
     names = [writer.operand(condition, "bool"), *(writer.operand(v, wide) for v in values)]
-    if wide == kind:
+    if wide == dtype:
         writer.add("Where", names, node.output)
     else:
-        writer.cast(writer.add("Where", names), kind, node.output)
+        writer.cast(writer.add("Where", names), dtype, node.output)
 
 
 def _masked_fill(g: Builder, call: Call) -> Any:

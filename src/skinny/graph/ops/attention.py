@@ -51,10 +51,10 @@ def _from_onnx(op: str) -> Any:
     return emit
 
 
-def _softmax(op: str, computes: str, function: Any, kind: str) -> None:
+def _softmax(op: str, computes: str, function: Any, op_type: str) -> None:
     def write(writer: Writer, node: Node) -> None:
         name = writer.operand(node.inputs[0], "float32")
-        writer.add(kind, [name], node.output, axis=node["axis"])
+        writer.add(op_type, [name], node.output, axis=node["axis"])
 
     register(
         op,
@@ -63,7 +63,7 @@ def _softmax(op: str, computes: str, function: Any, kind: str) -> None:
         infer=_along,
         reference=lambda a, x: function(np.asarray(x, np.float32), a.axis),
         aten={name: aten(op, axis="dim") for name in (op, f"_{op}")},
-        onnx={kind: _from_onnx(op)},
+        onnx={op_type: _from_onnx(op)},
         to_onnx=write,
         lowering="softmax",
     )

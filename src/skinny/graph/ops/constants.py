@@ -96,8 +96,8 @@ def _filled(value: Any, *, like: bool = False) -> Any:
 
 def _of_shape_from_onnx(g: Builder, call: Call) -> Any:
     value = call.plain("value", np.zeros(1, np.float32))
-    kind = own_dtype(value.dtype)
-    return g.emit("full", shape=call.plain(0), value=value.ravel()[0].item(), dtype=kind)
+    given = own_dtype(value.dtype)
+    return g.emit("full", shape=call.plain(0), value=value.ravel()[0].item(), dtype=given)
 
 
 register(
@@ -134,10 +134,10 @@ def _write_arange(writer: Writer, node: Node) -> None:
         writer.constant(np.array(v, np.int64)) if not isinstance(v, str) else writer.operand(v)
         for v in (node["start"], node["end"], node["step"])
     ]
-    kind = node["dtype"]
-    made = writer.add("Range", limits, node.output if kind == "int64" else None)
-    if kind != "int64":
-        writer.cast(made, kind, node.output)
+    whole = node["dtype"] == "int64"
+    made = writer.add("Range", limits, node.output if whole else None)
+    if not whole:
+        writer.cast(made, node["dtype"], node.output)
 
 
 def _arange_from_aten(g: Builder, call: Call) -> Any:

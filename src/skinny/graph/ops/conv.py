@@ -70,14 +70,14 @@ def convolve(
         (side - d * (k - 1) - 1) // s + 1
         for side, k, s, d in zip(x.shape[2:], kernel, stride, dilation, strict=True)
     ]
-    a, b, *steps = x.strides
+    a, b, *spatial = x.strides
     # [n, groups, c / groups, *kernel, *sides]: what each output sees.
     seen = as_strided(
         x,
         (n, groups, channels // groups, *kernel, *sides),
         (a, b * (channels // groups), b,
-         *(t * d for t, d in zip(steps, dilation, strict=True)),
-         *(t * s for t, s in zip(steps, stride, strict=True))),
+         *(t * d for t, d in zip(spatial, dilation, strict=True)),
+         *(t * s for t, s in zip(spatial, stride, strict=True))),
         writeable=False,
     )  # fmt: skip
     seen = seen.reshape(n, groups, channels // groups * math.prod(kernel), math.prod(sides))
@@ -130,7 +130,7 @@ def _conv_transpose(a: Attributes, x: Array) -> Array:
     """A convolution of the input with zeros between its elements and the kernel turned round."""
     n, channels, *sides = x.shape
     _, per_group, *kernel = a.weight.shape
-    gaps = [(side - 1) * step + 1 for side, step in zip(sides, a.stride, strict=True)]
+    gaps = [(side - 1) * stride + 1 for side, stride in zip(sides, a.stride, strict=True)]
     spread = np.zeros((n, channels, *gaps), np.float32)
     spread[(slice(None), slice(None), *(slice(None, None, t) for t in a.stride))] = x
     edges = []
@@ -272,14 +272,16 @@ def _transposed_from_onnx(g: Builder, call: Call) -> Any:
     return y
 
 
-def _write(kind: str) -> Any:
+def _write(op_type: str) -> Any:
     def write(writer: Writer, node: Node) -> None:
         names = [writer.operand(node.inputs[0], "float32"), writer.tensor(node["weight"])]
         if node["bias"] is not None:
             names.append(writer.tensor(node["bias"]))
-        extra = {"output_padding": list(node["output_padding"])} if kind == "ConvTranspose" else {}
+        extra = (
+            {"output_padding": list(node["output_padding"])} if op_type == "ConvTranspose" else {}
+        )
         writer.add(
-            kind,
+            op_type,
             names,
             node.output,
             strides=list(node["stride"]),

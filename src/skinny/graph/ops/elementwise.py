@@ -61,14 +61,14 @@ def _unary(
     )
 
 
-def _chain(*kinds: str) -> Export:
+def _chain(*op_types: str) -> Export:
     """One ONNX operation after the other."""
 
     def write(writer: Writer, node: Node) -> None:
         name = writer.operand(node.inputs[0], "float32")
-        for kind in kinds[:-1]:
-            name = writer.add(kind, [name])
-        writer.add(kinds[-1], [name], node.output)
+        for op_type in op_types[:-1]:
+            name = writer.add(op_type, [name])
+        writer.add(op_types[-1], [name], node.output)
 
     return write
 
@@ -151,20 +151,20 @@ def _of_any_type(
     )
 
 
-def _rounding(kind: str) -> Export:
+def _rounding(op_type: str) -> Export:
     """ONNX rounds floats only; integers stay as they are."""
 
     def write(writer: Writer, node: Node) -> None:
         is_float = writer.spec(node.inputs[0]).is_float
-        to_onnx(kind if is_float else "Identity")(writer, node)
+        to_onnx(op_type if is_float else "Identity")(writer, node)
 
     return write
 
 
 def _limited(*limits: int) -> Export:
     def write(writer: Writer, node: Node) -> None:
-        kind = writer.spec(node.output).dtype
-        names = [writer.constant(np.array(limit, kind)) for limit in limits]
+        dtype = writer.spec(node.output).dtype
+        names = [writer.constant(np.array(limit, dtype)) for limit in limits]
         writer.add("Clip", [writer.operand(node.inputs[0]), *names], node.output)
 
     return write
@@ -212,8 +212,10 @@ register(
 
 
 def _cast(g: Builder, call: Call) -> Any:
-    x, kind = call.first, call.result_dtype
-    return x if g.spec(x).dtype == kind and isinstance(x, str) else g.emit("cast", x, dtype=kind)
+    x, wanted = call.first, call.result_dtype
+    return (
+        x if g.spec(x).dtype == wanted and isinstance(x, str) else g.emit("cast", x, dtype=wanted)
+    )
 
 
 register(

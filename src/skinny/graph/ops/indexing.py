@@ -203,14 +203,14 @@ def _trilu(g: Builder, call: Call) -> Any:
 
 
 def _write_triangle(writer: Writer, node: Node) -> None:
-    x, kind = writer.operand(node.inputs[0]), writer.spec(node.inputs[0]).dtype
+    x, dtype = writer.operand(node.inputs[0]), writer.spec(node.inputs[0]).dtype
     diagonal = writer.constant(np.array(node["diagonal"], np.int64))
     upper = int(node["upper"])
-    if kind in ("float32", "int64"):
+    if dtype in ("float32", "int64"):
         writer.add("Trilu", [x, diagonal], node.output, upper=upper)
         return
     whole = writer.add("Trilu", [writer.cast(x, "int32"), diagonal], upper=upper)
-    writer.cast(whole, kind, node.output)
+    writer.cast(whole, dtype, node.output)
 
 
 register(

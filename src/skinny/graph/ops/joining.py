@@ -83,14 +83,14 @@ def _pad_reference(a: Attributes, x: Array) -> Array:
 def _pad_from_aten(mode: str | None = None) -> Any:
     def emit(g: Builder, call: Call) -> Any:
         x, given = call.value("self"), list(call.plain("padding" if mode else "pad"))
-        kind = mode or call.plain("mode", "constant")
-        if kind == "circular":
+        filling = mode or call.plain("mode", "constant")
+        if filling == "circular":
             return _pad_circular(g, x, given)
         before, after = [0] * g.rank(x), [0] * g.rank(x)
         for i in range(len(given) // 2):  # the last axis first
             before[-1 - i], after[-1 - i] = given[2 * i], given[2 * i + 1]
-        value = call.plain("value", 0) if kind == "constant" else 0
-        return g.emit("pad", x, before=before, after=after, mode=kind, value=value or 0)
+        value = call.plain("value", 0) if filling == "constant" else 0
+        return g.emit("pad", x, before=before, after=after, mode=filling, value=value or 0)
 
     return emit
 
@@ -121,12 +121,12 @@ def _onnx_pad(g: Builder, call: Call) -> Any:
 
 
 def _write_pad(writer: Writer, node: Node) -> None:
-    kind = {"replicate": "edge"}.get(node["mode"], node["mode"])
+    mode = {"replicate": "edge"}.get(node["mode"], node["mode"])
     widths = writer.sizes((*node["before"], *node["after"]), node.inputs[0])
     inputs = [writer.operand(node.inputs[0]), widths]
-    if kind == "constant":
+    if mode == "constant":
         inputs.append(writer.constant(as_array(node["value"], writer.spec(node.output).dtype)))
-    writer.add("Pad", inputs, node.output, mode=kind)
+    writer.add("Pad", inputs, node.output, mode=mode)
 
 
 register(

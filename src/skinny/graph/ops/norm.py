@@ -324,12 +324,12 @@ def _write_group_norm(writer: Writer, node: Node) -> None:
     last = [node[field] for field in ("weight", "bias") if node[field] is not None]
     shape = writer.add("Shape", [x])
     y = writer.add("Reshape", [normal, shape], node.output if not last else None)
-    for kind, field in (("Mul", "weight"), ("Add", "bias")):
+    for op_type, field in (("Mul", "weight"), ("Add", "bias")):
         if node[field] is not None:
             last.pop()
             column = writer.constant(np.array(sides, np.int64))
             vector = writer.add("Reshape", [writer.tensor(node[field]), column])
-            y = writer.add(kind, [y, vector], node.output if not last else None)
+            y = writer.add(op_type, [y, vector], node.output if not last else None)
 
 
 register(

@@ -235,20 +235,20 @@ def _write_avg_pool(writer: Writer, node: Node) -> None:
         writer.add("Mul", [pooled, writer.constant(factor)], node.output)
 
 
-def _write_adaptive(kind: str, reduce: str) -> Any:
-    """ONNX has the global kind; sides that divide evenly are plain pooling; others are cut out
+def _write_adaptive(op_type: str, reduce: str) -> Any:
+    """ONNX has global pooling; sides that divide evenly are plain pooling; others are cut out
     window by window."""
 
     def write(writer: Writer, node: Node) -> None:
         x, size = node.inputs[0], node["size"]
         name = writer.operand(x, "float32")
         if all(n == 1 for n in size):
-            writer.add(f"Global{kind}", [name], node.output)
+            writer.add(f"Global{op_type}", [name], node.output)
             return
         sides = writer.spec(x).shape[2:]
         if all(side % n == 0 for side, n in zip(sides, size, strict=True)):
             kernel = [side // n for side, n in zip(sides, size, strict=True)]
-            writer.add(kind, [name], node.output, kernel_shape=kernel, strides=kernel)
+            writer.add(op_type, [name], node.output, kernel_shape=kernel, strides=kernel)
             return
         for i, (side, n) in enumerate(zip(sides, size, strict=True)):
             at, pieces = writer.constant(np.array([2 + i])), []
@@ -295,7 +295,7 @@ register(
     to_onnx=_write_avg_pool,
     lowering="pool",
 )
-for _op, _word, _kind, _reduce, _inner in (
+for _op, _word, _op_type, _reduce, _inner in (
     ("adaptive_avg_pool", "averages", "AveragePool", "ReduceMean", (2, 3)),
     ("adaptive_max_pool", "takes the largest of", "MaxPool", "ReduceMax", ()),
 ):
@@ -319,7 +319,7 @@ for _op, _word, _kind, _reduce, _inner in (
             **{f"{_op}{n}d": _adaptive_from_aten(_op, n) for n in (1, 2, 3)},
             **{f"_{_op}{n}d": _adaptive_from_aten(_op, n) for n in _inner},
         },
-        onnx={f"Global{_kind}": _global(_op)},
-        to_onnx=_write_adaptive(_kind, _reduce),
+        onnx={f"Global{_op_type}": _global(_op)},
+        to_onnx=_write_adaptive(_op_type, _reduce),
         lowering="pool" if _op == "adaptive_avg_pool" else "",
     )

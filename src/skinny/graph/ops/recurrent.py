@@ -28,7 +28,7 @@ def _specs(gates: int) -> Any:
         rows, features = a.weight_input.shape
         size = a.weight_hidden.shape[1]
         require(rows == gates * size == a.weight_hidden.shape[0], "has weights that do not fit")
-        require(x.ndim == 3 and x.shape[2] == features, f"needs [steps, batch, {features}]")
+        require(x.ndim == 3 and x.shape[2] == features, f"needs [length, batch, {features}]")
         require((a.bias_input is None) == (a.bias_hidden is None), "has only one of two biases")
         for bias in (a.bias_input, a.bias_hidden):
             require(bias is None or bias.shape == (rows,), f"needs {rows} biases")
@@ -51,8 +51,8 @@ def _recurrent(a: Attributes, h: Array) -> Array:
     return y if a.bias_hidden is None else y + a.bias_hidden
 
 
-def _over_time(a: Attributes, steps: int) -> range:
-    return range(steps - 1, -1, -1) if a.reverse else range(steps)
+def _over_time(a: Attributes, length: int) -> range:
+    return range(length - 1, -1, -1) if a.reverse else range(length)
 
 
 def _lstm(a: Attributes, x: Array, h: Array, c: Array) -> tuple[Array, Array, Array]:
@@ -142,7 +142,7 @@ def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(order.index(i) for i in range(len(order)))
 
 
-def _write(op: str, kind: str) -> Any:
+def _write(op: str, op_type: str) -> Any:
     order = _ORDER[op]
 
     def write(writer: Writer, node: Node) -> None:
@@ -167,7 +167,7 @@ def _write(op: str, kind: str) -> Any:
             given["linear_before_reset"] = 1
         given["direction"] = "reverse" if node["reverse"] else "forward"
         wide = [f"{name}/wide" for name in node.outputs]
-        writer.add_many(kind, names, wide, **given)
+        writer.add_many(op_type, names, wide, **given)
         at = [1] + [0] * len(state)
         for name, made, axis in zip(wide, node.outputs, at, strict=True):
             writer.add("Squeeze", [name, writer.constant(np.array([axis], np.int64))], made)
@@ -215,13 +215,13 @@ def _from_onnx(op: str) -> Any:
     return emit
 
 
-for _op, _gates, _function, _kind, _computes in (
+for _op, _gates, _function, _op_type, _computes in (
     ("lstm", 4, _lstm, "LSTM", "i, f, g, o = W x + U h + b; c = σ(f) c + σ(i) tanh(g); "
-     "h = σ(o) tanh(c). Inputs x [steps, batch, features], h and c [batch, size]; outputs all h, "
+     "h = σ(o) tanh(c). Inputs x [length, batch, features], h and c [batch, size]; outputs all h, "
      "and the last h and c"),
     ("gru", 3, _gru, "GRU", "r, z, n of W x + b and U h + b'; "
      "h = (1 − z) tanh(xn + σ(r) hn) + z h, z = σ(xz + hz). "
-     "Inputs x [steps, batch, features] and h [batch, size]; outputs all h, and "
+     "Inputs x [length, batch, features] and h [batch, size]; outputs all h, and "
      "the last"),
 ):  # fmt: skip
     _states = 2 if _op == "lstm" else 1
@@ -234,6 +234,6 @@ for _op, _gates, _function, _kind, _computes in (
         infer=_specs(_gates),
         reference=_function,
         aten={_op: _stack(_op)},
-        onnx={_kind: _from_onnx(_op)},
-        to_onnx=_write(_op, _kind),
+        onnx={_op_type: _from_onnx(_op)},
+        to_onnx=_write(_op, _op_type),
     )

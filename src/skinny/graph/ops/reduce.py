@@ -58,7 +58,7 @@ def _from_onnx(op: str) -> Any:
     return emit
 
 
-def _write(kind: str) -> Any:
+def _write(op_type: str) -> Any:
     def write(writer: Writer, node: Node) -> None:
         made = writer.spec(node.output).dtype
         name = writer.operand(node.inputs[0], made)
@@ -71,9 +71,9 @@ def _write(kind: str) -> Any:
             "noop_with_empty_axes": int(node["axes"] == ()),
         }
         if narrow:
-            writer.cast(writer.add(kind, names, **given), made, node.output)
+            writer.cast(writer.add(op_type, names, **given), made, node.output)
         else:
-            writer.add(kind, names, node.output, **given)
+            writer.add(op_type, names, node.output, **given)
 
     return write
 
@@ -83,7 +83,7 @@ def _whole(x: Spec) -> str:
 
 
 def _register(
-    op: str, computes: str, function: Any, kind: str, infer: Any, *also: str, **more: Any
+    op: str, computes: str, function: Any, op_type: str, infer: Any, *also: str, **more: Any
 ) -> None:
     register(
         op,
@@ -92,8 +92,8 @@ def _register(
         infer=infer,
         reference=lambda a, x: function(x, axis=a.axes, keepdims=a.keep),
         aten={**{name: _from_aten(op) for name in (op, *also)}, **more.get("aten", {})},
-        onnx={kind: _from_onnx(op), **more.get("onnx", {})} if kind else {},
-        to_onnx=more.get("write") or _write(kind),
+        onnx={op_type: _from_onnx(op), **more.get("onnx", {})} if op_type else {},
+        to_onnx=more.get("write") or _write(op_type),
     )
 
 
@@ -165,9 +165,9 @@ def _extreme_from_aten(op: str) -> Any:
     return emit
 
 
-for _op, _fn, _kind in (("max", np.max, "ReduceMax"), ("min", np.min, "ReduceMin")):
+for _op, _fn, _op_type in (("max", np.max, "ReduceMax"), ("min", np.min, "ReduceMin")):
     _register(
-        _op, f"the {'largest' if _op == 'max' else 'smallest'} element", _fn, _kind,
+        _op, f"the {'largest' if _op == 'max' else 'smallest'} element", _fn, _op_type,
         _reduced(lambda x: x.dtype, empty=False),
         aten={_op: _extreme_from_aten(_op), f"a{_op}": _from_aten(_op)},
     )  # fmt: skip
@@ -263,15 +263,15 @@ def _arg_from_onnx(op: str) -> Any:
     return emit
 
 
-def _write_arg(kind: str) -> Any:
+def _write_arg(op_type: str) -> Any:
     def write(writer: Writer, node: Node) -> None:
         name = writer.operand(node.inputs[0])
-        writer.add(kind, [name], node.output, axis=node["axis"], keepdims=int(node["keep"]))
+        writer.add(op_type, [name], node.output, axis=node["axis"], keepdims=int(node["keep"]))
 
     return write
 
 
-for _op, _chosen, _kind in (("argmax", np.argmax, "ArgMax"), ("argmin", np.argmin, "ArgMin")):
+for _op, _chosen, _op_type in (("argmax", np.argmax, "ArgMax"), ("argmin", np.argmin, "ArgMin")):
     register(
         _op,
         computes=f"the index of the {'largest' if _op == 'argmax' else 'smallest'} element, the "
@@ -280,8 +280,8 @@ for _op, _chosen, _kind in (("argmax", np.argmax, "ArgMax"), ("argmin", np.argmi
         infer=_arg_shape,
         reference=(lambda fn: lambda a, x: fn(x, axis=a.axis, keepdims=a.keep))(_chosen),
         aten={_op: _arg_from_aten(_op)},
-        onnx={_kind: _arg_from_onnx(_op)},
-        to_onnx=_write_arg(_kind),
+        onnx={_op_type: _arg_from_onnx(_op)},
+        to_onnx=_write_arg(_op_type),
     )
 
 

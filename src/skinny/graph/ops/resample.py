@@ -39,10 +39,10 @@ def _positions(a: Attributes, at: int, side: int, made: int) -> Array:
     outputs = np.arange(made, dtype=np.float64)
     if a.align_corners:
         return np.asarray(outputs * ((side - 1) / (made - 1) if made > 1 else 0.0))
-    step = 1 / a.scales[at] if a.scales is not None else side / made
+    stride = 1 / a.scales[at] if a.scales is not None else side / made
     if a.mode == "nearest":
-        return np.asarray(np.floor(np.float32(outputs * np.float32(step))))
-    return np.asarray((outputs + 0.5) * step - 0.5)
+        return np.asarray(np.floor(np.float32(outputs * np.float32(stride))))
+    return np.asarray((outputs + 0.5) * stride - 0.5)
 
 
 def _cubic(t: Array, a: float = -0.75) -> list[Array]:
@@ -65,8 +65,8 @@ def _taps(a: Attributes, at: int, side: int, made: int) -> list[tuple[Array, Arr
     if a.mode == "linear":
         where = np.clip(where, 0, side - 1)
     low = np.floor(where).astype(int)
-    part = where - low
-    weights = [1 - part, part] if a.mode == "linear" else _cubic(part)
+    distance = where - low
+    weights = [1 - distance, distance] if a.mode == "linear" else _cubic(distance)
     first = low if a.mode == "linear" else low - 1
     return [(np.clip(first + i, 0, side - 1), weight) for i, weight in enumerate(weights)]
 

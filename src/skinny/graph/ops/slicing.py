@@ -29,8 +29,8 @@ def _sliced(a: Attributes, x: Spec) -> Spec:
 
 def _slice_reference(a: Attributes, x: Array) -> Array:
     at, where = _slice(a, x.shape)
-    part: Array = x[(slice(None),) * at + (where,)]
-    return part
+    selected: Array = x[(slice(None),) * at + (where,)]
+    return selected
 
 
 def _slice_from_aten(g: Builder, call: Call) -> Any:
