@@ -2,51 +2,10 @@
 
 #include <math.h>
 
-#include "vector.h"
+#include "functions.h"
 
 namespace skinny::SKINNY_SET {
 namespace {
-
-inline IVec bits_of(Vec v) { return reinterpret_cast<IVec>(v); }
-inline Vec magnitude(Vec v) { return reinterpret_cast<Vec>(bits_of(v) & 0x7fffffff); }
-
-// e^x to about two units in the last place: e^x = 2^n e^r, |r| <= log(2) / 2, Cephes' polynomial.
-inline Vec exponential(Vec x) {
-  x = at_most(at_least(x, splat(-87.3f)), splat(88.3f));
-  constexpr float magic = 12582912.f;  // 1.5 * 2^23: adding it rounds to an integer
-  Vec shifted = x * 1.44269504f + magic;
-  IVec n = bits_of(shifted) - 0x4b400000;
-  Vec whole = shifted - magic;
-  Vec r = x - whole * 0.693359375f + whole * 2.12194440e-4f;
-  Vec p = r * 1.9875691500e-4f + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * r * r + r + 1.f;
-  return p * reinterpret_cast<Vec>((n + 127) << 23);
-}
-
-inline Vec sigmoid(Vec x) { return 1.f / (1.f + exponential(-x)); }
-
-inline Vec tangent(Vec x) {
-  Vec s = x * x, e = exponential(-2.f * magnitude(x));
-  Vec far = (1.f - e) / (1.f + e);
-  Vec near = x * (1.f + s * (-1.f / 3 + s * (2.f / 15 + s * (-17.f / 315))));
-  return magnitude(x) < 0.1f ? near : (x < 0.f ? -far : far);
-}
-
-// e^x - 1 without cancellation near zero.
-inline Vec exponential_less_one(Vec x) {
-  Vec near = x * (1.f + x * (1.f / 2 + x * (1.f / 6 + x * (1.f / 24 + x * (1.f / 120)))));
-  return magnitude(x) < 0.1f ? near : exponential(x) - 1.f;
-}
-
-// erf has no short vector form of full accuracy; libm's is good and the layer is rare.
-inline Vec gelu(Vec x) {
-  for (int i = 0; i < V; ++i) x[i] = 0.5f * x[i] * (1.f + erff(x[i] * 0.70710678f));
-  return x;
-}
 
 template <class F>
 inline void each(const float* from, float* to, size_t count, F f) {
