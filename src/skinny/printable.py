@@ -1,4 +1,6 @@
-"""Text from elsewhere (labels, names of files, tensors and layers) on its way to a terminal."""
+"""Text on its way to a terminal: tables, and names that come from elsewhere."""
+
+from collections.abc import Sequence
 
 
 def printable(text: object) -> str:
@@ -10,3 +12,15 @@ def printable(text: object) -> str:
         character if character.isprintable() else character.encode("unicode_escape").decode()
         for character in str(text)
     )
+
+
+def aligned(rows: Sequence[Sequence[str]], words: int) -> list[str]:
+    """A table as lines: the first `words` columns stand left, the others are numbers, right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if i < words else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

@@ -271,7 +271,7 @@ def test_tied_weights_are_thresholded_once_and_stay_tied():
     torch.manual_seed(0)
     model = Tied()
     optimizer = optimizer_for(model, "adamw")
-    iht = IHT(model, optimizer, LINE)
+    iht = IHT(model, optimizer, LINE, include="embed")
     draw = torch.Generator().manual_seed(0)
     for _ in range(4):
         iht.begin_epoch()

@@ -10,7 +10,7 @@ import tyro
 from skinny import packing
 from skinny.cli.command_line import parse
 from skinny.packing import Size, SizeReport
-from skinny.printable import printable
+from skinny.printable import aligned, printable
 
 
 @dataclass(frozen=True)
@@ -56,25 +56,13 @@ def show(path: Path, report: SizeReport, *, as_json: bool) -> None:
         form = tensor.form if tensor.values == "exact" else f"{tensor.form} {tensor.values}"
         rows.append([printable(tensor.name), form, *(_cell(tensor, column) for column in columns)])
     rows.append(["total", "", *(_cell(report.total, column) for column in columns)])
-    lines = _aligned(rows)
+    lines = aligned(rows, words=2)
     rule = "-" * len(lines[0])
     print(printable(path), lines[0], rule, *lines[1:-1], rule, lines[-1], sep="\n")
     print(
         f"\nthe file: {report.total.packed:,} bytes, of them {report.overhead:,} header, graph and "
         f"labels; dense {report.total.dense:,} bytes, {report.total.ratio:.2f} times as much"
     )
-
-
-def _aligned(rows: list[list[str]], words: int = 2) -> list[str]:
-    """Rows as lines: the first columns are words and stand left, the others numbers."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(width) if i < words else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
 
 
 def _cell(row: Size, column: str) -> str:

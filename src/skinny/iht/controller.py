@@ -10,14 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from skinny.errors import SkinnyError
-from skinny.iht import attached, optimizer_state
+from skinny.iht import attached, optimizer_state, summary
 from skinny.iht import budget as budgets
 from skinny.iht import masks as masking
 from skinny.iht import state as states
 from skinny.iht.cursor import Cursor
 from skinny.iht.enforcement import Enforcement
 from skinny.iht.events import Event, MaskUpdate
-from skinny.iht.layers import prunable, unwrapped
+from skinny.iht.layers import select
 from skinny.iht.timeline import Span, Timeline
 
 Score = Literal["magnitude", "random"]
@@ -46,7 +46,7 @@ class IHT:
     mask_updates: how many there were in all
 
     budget:  "uniform", "erk", "global", or {pattern: sparsity or k} for single layers
-    include, exclude:  name patterns, see `skinny.iht.layers.prunable`
+    include, exclude:  name patterns, see `skinny.iht.layers.select`
     score:   "magnitude" (the paper), or "random"
     restore: what a truncated weight is when it is restored: "zero" (the paper), or "last", its
              value before truncation
@@ -76,7 +76,8 @@ class IHT:
         self.masks: masking.Masks | None = None
         self.history: deque[MaskUpdate] = deque(maxlen=HISTORY)
         self.mask_updates = 0
-        self.weights = prunable(unwrapped(model), include, exclude)
+        self._selection = select(model, include, exclude)
+        self.weights = self._selection.weights
         self._optimizer = optimizer
         self._budget, self._score, self._restore, self._seed = budget, score, restore, seed
         self._on_event = on_event
@@ -87,12 +88,24 @@ class IHT:
         self._check_optimizer()
         if timeline.target > 0:
             self._counts(timeline.target)  # an impossible budget is an error now, not at epoch 15
+            if warning := self._selection.warning():
+                warnings.warn(warning, stacklevel=2)
         self._hooks = self._enforcement.hook_gradients()
         self._hooks.append(optimizer.register_step_pre_hook(self._before_step))
         self._hooks.append(optimizer.register_step_post_hook(self._after_step))
         attached.add(self.weights.values(), self._cursor)
         if timeline.unit == "step":
             self._enter(0)
+
+    def __str__(self) -> str:
+        """A table of the layers and their budget, and of what is left dense."""
+        target, kept = self.timeline.target, None
+        if self._budget == "global":  # known to the mask update alone
+            kept = self.history[-1].kept if self.sparse else None
+        elif target > 0:
+            kept = self._counts(target)
+        budget = self._budget if isinstance(self._budget, str) else "per layer"
+        return summary.table(self._selection, kept, f"IHT, {budget} budget at {target:.1%}")
 
     @property
     def span(self) -> Span | None:

@@ -1,22 +1,53 @@
-"""Which tensors of a model may be thresholded, and what they are called."""
+"""Which tensors of a model are thresholded, what they are called, and what is left dense."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import nn
 
 from skinny.errors import SkinnyError
 from skinny.iht.budget import matches
+from skinny.iht.candidates import Candidate, Kind, candidates
 
-_PRUNABLE = (
-    nn.Linear,
-    nn.Conv1d,
-    nn.Conv2d,
-    nn.Conv3d,
-    nn.ConvTranspose1d,
-    nn.ConvTranspose2d,
-    nn.ConvTranspose3d,
-)
+_LARGE = 0.1  # the share of all parameters from which on being left dense is worth a warning
+
+_HOW_TO_INCLUDE: dict[Kind, str] = {
+    "embedding": "embeddings, and weights tied to them, are thresholded if `include` names them",
+    "frozen": "frozen weights are thresholded only if they are trained: requires_grad_(True)",
+    "adapter": "LoRA adapters become dense weights when they are merged: merge them, then prune",
+    "other": "tensors that are not the weight of a layer are thresholded if `include` names them",
+}
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is thresholded of a model, and what is left dense without anybody having asked."""
+
+    weights: dict[str, nn.Parameter]
+    left: list[Candidate]
+    parameters: int  # of the whole model, tied ones once
+
+    @property
+    def covered(self) -> float:
+        """The share of all parameters that is thresholded."""
+        return sum(weight.numel() for weight in self.weights.values()) / self.parameters
+
+    def warning(self) -> str | None:
+        """What is large and left dense, and how to include it; None if nothing is."""
+        groups = []
+        for kind, left in _by_kind(self.left).items():
+            size = sum(candidate.parameter.numel() for candidate in left)
+            share = size / self.parameters
+            if share >= _LARGE:
+                groups.append(f"{_first(left)} ({share:.0%}; {_HOW_TO_INCLUDE[kind]})")
+        if not groups:
+            return None
+        return (
+            f"IHT thresholds {self.covered:.0%} of the model's {self.parameters:,} parameters and "
+            f"leaves dense: {', '.join(groups)}. include='*' takes all trainable tensors with two "
+            "or more dimensions; `exclude` says what is to stay dense, without a warning"
+        )
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
@@ -37,77 +68,99 @@ def unwrapped(model: nn.Module) -> nn.Module:
 def prunable(
     model: nn.Module, include: str | Sequence[str] | None = None, exclude: str | Sequence[str] = ()
 ) -> dict[str, nn.Parameter]:
-    """{name: parameter} of what is thresholded, in the model's order.
+    """{name: parameter} of what is thresholded, in the model's order: see `select`."""
+    return select(model, include, exclude).weights
 
-    By default the weights of linear and convolution layers (transposed ones too). `include` names
-    others instead, by shell globs over parameter or layer names, among all parameters with two or
-    more dimensions: biases and normalisation parameters are never thresholded. `exclude` takes
-    away. Frozen parameters are left alone. A tied weight counts once, under its first name, and
-    answers to each of its names.
+
+def select(
+    model: nn.Module, include: str | Sequence[str] | None = None, exclude: str | Sequence[str] = ()
+) -> Selection:
+    """What is thresholded of a model, in its order.
+
+    By default the weights of its layers: linear, convolution (transposed too), recurrent and
+    attention layers, and tensors called a weight in layers of the user's own. Embeddings and
+    weights tied to them, LoRA adapters, biases and normalisation parameters are left dense, and
+    frozen parameters are left alone. `include` names others instead, by shell globs over parameter
+    or layer names, among all trainable parameters with two or more dimensions. `exclude` takes
+    away. A tied weight counts once, under its first name, and answers to each of its names.
     """
     model = unwrapped(model)
-    aliases: dict[int, list[str]] = {}
-    for name, parameter in model.named_parameters(remove_duplicate=False):
-        aliases.setdefault(id(parameter), []).append(name)
-    candidates = {
-        names[0]: names
-        for parameter in model.parameters()
-        if parameter.requires_grad and parameter.is_floating_point() and parameter.dim() >= 2
-        for names in [aliases[id(parameter)]]
-    }
-    by_default = {
-        id(module.weight): module.weight
-        for module in model.modules()
-        if isinstance(module, _PRUNABLE)
-    }
-    parameters = dict(model.named_parameters())
+    there_are = list(candidates(model))
+    trainable = [candidate for candidate in there_are if candidate.kind != "frozen"]
     if include is None:
-        chosen = [name for name in candidates if id(parameters[name]) in by_default]
+        chosen = [candidate for candidate in trainable if candidate.kind == "weight"]
     else:
-        chosen = _matching(candidates, _patterns(include), "include", candidates)
-    offered = {name: candidates[name] for name in chosen}
-    dropped = set(_matching(offered, _patterns(exclude), "exclude", candidates))
-    kept = {name: parameters[name] for name in chosen if name not in dropped}
+        chosen = _matching(trainable, include, "include", there_are)
+    dropped = {candidate.name for candidate in _matching(there_are, exclude, "exclude")}
+    kept = [candidate for candidate in chosen if candidate.name not in dropped]
+    left = [
+        candidate
+        for candidate in there_are
+        if include is None and candidate.kind != "weight" and candidate.name not in dropped
+    ]
     if not kept:
-        raise SkinnyError(
-            "the model has no weight to threshold"
-            + (f" after excluding {', '.join(sorted(dropped))}" if dropped else "")
-            + "; trainable tensors with two or more dimensions: "
-            + (", ".join(candidates) or "none")
-        )
-    with_sparse_gradients = {
-        id(module.weight)
-        for module in model.modules()
-        if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.sparse
-    }
-    for name, parameter in kept.items():
-        if id(parameter) in with_sparse_gradients:
+        excluded = [candidate for candidate in chosen if candidate.name in dropped]
+        raise SkinnyError(_nothing(excluded, left, trainable))
+    for candidate in kept:
+        if candidate.refusal is not None:
+            raise SkinnyError(candidate.refusal)
+        if type(candidate.parameter.data) is not torch.Tensor:
             raise SkinnyError(
-                f"{name} is the weight of an embedding with sparse gradients, which cannot be "
-                "masked: make it with sparse=False, or exclude it"
+                f"{candidate.name} is a {type(candidate.parameter.data).__name__}: sharded "
+                "parameters are not supported; use DistributedDataParallel"
             )
-        if type(parameter.data) is not torch.Tensor:
-            raise SkinnyError(
-                f"{name} is a {type(parameter.data).__name__}: sharded parameters are not "
-                "supported; use DistributedDataParallel"
-            )
-    return kept
-
-
-def _patterns(given: str | Sequence[str]) -> list[str]:
-    return [given] if isinstance(given, str) else list(given)
+    weights = {candidate.name: candidate.parameter for candidate in kept}
+    return Selection(weights, left, sum(parameter.numel() for parameter in model.parameters()))
 
 
 def _matching(
-    offered: dict[str, list[str]], patterns: list[str], option: str, exist: Iterable[str]
-) -> list[str]:
-    """The offered names that any pattern matches; each pattern must match at least one."""
+    offered: list[Candidate],
+    patterns: str | Sequence[str],
+    option: str,
+    there_are: Sequence[Candidate] = (),
+) -> list[Candidate]:
+    """The candidates that any pattern matches; each pattern must match at least one."""
     found: set[str] = set()
-    for pattern in patterns:
-        hit = {name for name, names in offered.items() if any(matches(n, pattern) for n in names)}
-        if not hit:
+    for pattern in [patterns] if isinstance(patterns, str) else patterns:
+        hits = [candidate for candidate in offered if _answers(candidate, pattern)]
+        if not hits:
+            frozen = [candidate for candidate in there_are if _answers(candidate, pattern)]
             raise SkinnyError(
-                f"the {option} pattern {pattern!r} matches nothing; there are: {', '.join(exist)}"
+                f"the {option} pattern {pattern!r} matches "
+                + (
+                    f"frozen weights alone ({_first(frozen)}): {_HOW_TO_INCLUDE['frozen']}"
+                    if frozen
+                    else f"nothing; there are: {', '.join(c.name for c in offered)}"
+                )
             )
-        found |= hit
-    return [name for name in offered if name in found]
+        found |= {candidate.name for candidate in hits}
+    return [candidate for candidate in offered if candidate.name in found]
+
+
+def _answers(candidate: Candidate, pattern: str) -> bool:
+    return any(matches(name, pattern) for name in candidate.names)
+
+
+def _by_kind(some: Iterable[Candidate]) -> dict[Kind, list[Candidate]]:
+    by_kind: dict[Kind, list[Candidate]] = {}
+    for candidate in some:
+        by_kind.setdefault(candidate.kind, []).append(candidate)
+    return by_kind
+
+
+def _nothing(excluded: list[Candidate], left: list[Candidate], trainable: list[Candidate]) -> str:
+    """Why there is nothing to threshold, and what to do."""
+    message = "the model has no weight to threshold"
+    if excluded:
+        message += f" after excluding {', '.join(candidate.name for candidate in excluded)}"
+    if left:
+        for kind, some in _by_kind(left).items():
+            message += f"; {_first(some)}: {_HOW_TO_INCLUDE[kind]}"
+        return message
+    names = ", ".join(candidate.name for candidate in trainable)
+    return f"{message}; trainable tensors with two or more dimensions: {names or 'none'}"
+
+
+def _first(some: Sequence[Candidate], shown: int = 3) -> str:
+    more = f" and {len(some) - shown} more" if len(some) > shown else ""
+    return ", ".join(candidate.name for candidate in some[:shown]) + more

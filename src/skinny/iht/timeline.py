@@ -13,6 +13,7 @@ from typing import Literal
 
 from skinny.errors import SkinnyError
 from skinny.iht.budget import check_sparsity
+from skinny.printable import aligned
 
 Unit = Literal["epoch", "step"]
 
@@ -96,11 +97,7 @@ class Timeline:
         end = f"ends sparse at {self.spans[-1].sparsity:.1%}" if self.ends_sparse else "ends dense"
         plural = "" if self.total == 1 else "s"
         head = (self.unit + "s", "phase", "sparsity")
-        widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in [head, *rows]
-        ]
+        lines = aligned([head, *rows], words=3)
         return "\n".join([f"{self.name}: {self.total} {self.unit}{plural}, {end}", *lines])
 
 

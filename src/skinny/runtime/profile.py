@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skinny.errors import SkinnyError
+from skinny.printable import aligned
 from skinny.runtime.images import Images
 from skinny.runtime.step_info import StepInfo
 
@@ -61,15 +62,7 @@ class Profile:
             ("total", f"batch {self.batch}", "", f"{self.threads} threads",
              f"{self.milliseconds:.3f}", "", "")
         )  # fmt: skip
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        lines = [
-            "  ".join(
-                cell.ljust(width) if i < 4 else cell.rjust(width)
-                for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-            ).rstrip()
-            for line in table
-        ]
-        return "\n".join(lines)
+        return "\n".join(aligned(table, words=4))
 
 
 def profile(plan: "Plan", images: Images, batch: int, threads: int, repeats: int) -> Profile:
