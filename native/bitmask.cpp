@@ -3,10 +3,10 @@
 #include <nanobind/ndarray.h>
 
 #include <algorithm>
-#include <stdexcept>
 #include <vector>
 
 #include "bind.h"
+#include "require.h"
 #include "threads.h"
 
 namespace nb = nanobind;
@@ -16,10 +16,6 @@ namespace {
 
 using Bytes = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using BytesOut = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-void require(bool holds, const char* otherwise) {
-  if (!holds) throw std::invalid_argument(otherwise);
-}
 
 void check_width(size_t width) {
   require(width == 1 || width == 2 || width == 4 || width == 8, "width must be 1, 2, 4 or 8 bytes");

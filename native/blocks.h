@@ -9,18 +9,14 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <stdexcept>
 
+#include "require.h"
 #include "threads.h"
 
 namespace skinny {
 
 template <class T>
 using Array = nanobind::ndarray<T, nanobind::c_contig, nanobind::device::cpu>;
-
-inline void require(bool holds, const char* otherwise) {
-  if (!holds) throw std::invalid_argument(otherwise);
-}
 
 constexpr size_t block_size = size_t(1) << 14;  // symbols (for masks: bytes) of a block
 constexpr unsigned slot_bits = 14;

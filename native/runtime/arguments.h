@@ -1,34 +1,25 @@
 // What Python hands to the runtime, converted by attribute name: a View is any object with the
 // attributes of skinny.runtime.layout.View, a pooling axis one with those of
-// skinny.runtime.windows.Axis.
+// skinny.runtime.windows.Axis, a Tensor one with those of skinny.runtime.strided.Tensor.
 #pragma once
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
-#include <stdexcept>
 #include <vector>
 
-#include "steps.h"
+#include "require.h"
+#include "tensor.h"
 
 namespace skinny {
+
+constexpr size_t max_threads = 1024;
 
 template <class T, int Dimensions>
 using In = nanobind::ndarray<const T, nanobind::ndim<Dimensions>, nanobind::c_contig,
                              nanobind::device::cpu>;
 using Floats = In<float, 1>;
 using Ints = In<int32_t, 1>;
-
-inline void require(bool holds, const char* otherwise) {
-  if (!holds) throw std::invalid_argument(otherwise);
-}
-
-// a * b, of sizes that a caller chose freely.
-inline size_t product(size_t a, size_t b) {
-  size_t result;
-  require(!__builtin_mul_overflow(a, b, &result), "a size is too large to be computed");
-  return result;
-}
 
 template <class T>
 std::vector<T> copy(const In<T, 1>& array) {
@@ -67,6 +58,29 @@ struct type_caster<skinny::Pool::Axis> {
       value = {ints("begin"), ints("end"),
                skinny::copy(nanobind::cast<skinny::Floats>(object.attr("scale"))),
                nanobind::cast<int32_t>(object.attr("dilation"))};
+      return true;
+    } catch (...) {
+      return false;
+    }
+  }
+};
+
+template <>
+struct type_caster<skinny::Tensor> {
+  NB_TYPE_CASTER(skinny::Tensor, const_name("Tensor"))
+
+  bool from_python(handle given, uint8_t, cleanup_list*) noexcept {
+    try {
+      value = {};
+      value.storage = nanobind::cast<size_t>(given.attr("storage"));
+      value.offset = nanobind::cast<size_t>(given.attr("offset"));
+      object shape = given.attr("shape"), strides = given.attr("strides");
+      value.rank = nanobind::len(shape);
+      if (nanobind::len(strides) != value.rank) return false;
+      for (size_t axis = 0; axis < value.rank && axis < skinny::max_rank; ++axis) {
+        value.shape[axis] = nanobind::cast<size_t>(shape[axis]);
+        value.strides[axis] = nanobind::cast<size_t>(strides[axis]);
+      }
       return true;
     } catch (...) {
       return false;

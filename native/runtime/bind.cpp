@@ -18,8 +18,6 @@ namespace {
 
 using nb::arg;
 
-constexpr size_t max_threads = 1024;
-
 void bind_constants(nb::module_& m) {
   m.attr("TILE_VECTORS") = tile_vectors;
   m.attr("MAX_BYTE_TAPS") = max_byte_taps;

@@ -1,7 +1,5 @@
 // How the planner adds steps to a program. Every step is checked against the arena as it is added,
 // so that no mistake of the planner can make a kernel leave its memory.
-//
-// No field of a View exceeds max_offset (2^31 - 1): products of two of them do not overflow.
 #include "bind_steps.h"
 
 #include <nanobind/stl/array.h>
@@ -14,37 +12,16 @@
 #include <optional>
 
 #include "arguments.h"
+#include "image_steps.h"
 
 namespace nb = nanobind;
 
 namespace skinny {
 namespace {
 
-constexpr size_t max_ring = size_t{1} << 40;  // floats: far from overflow, and from any memory
-
-void check(const View& v) {
-  for (size_t field : {v.offset, v.channels, v.height, v.width, v.channel_stride, v.row_stride,
-                       v.origin})
-    require(field <= max_offset, "a view is too large to address");
-  require(v.channels && v.height && v.width, "a view must not be empty");
-  require(v.row_stride >= v.width &&
-              v.origin + (v.height - 1) * v.row_stride + v.width <= v.channel_stride,
-          "a view's rows must lie in its channels, without overlapping");
-}
-
-const View& inside(const Program& p, const View& v) {
-  check(v);
-  require(v.end() <= p.positions, "a view must lie in the arena");
-  return v;
-}
-
 const View& compact(const Program& p, const View& v) {
-  require(inside(p, v).compact(), "this step needs a compact view");
+  require(inside(p.positions, v).compact(), "this step needs a compact view");
   return v;
-}
-
-void apart(const View& a, const View& b) {
-  require(a.end() <= b.offset || b.end() <= a.offset, "a step must not write what it reads");
 }
 
 template <class S>
@@ -67,81 +44,43 @@ void begin(Engine& e, Mode mode, size_t positions, const View& source, const Vie
   Program& p = e.program(mode);
   p.steps.clear();
   p.positions = positions;
-  p.in = mode == Mode::tail ? compact(p, source) : inside(p, source);
+  p.in = mode == Mode::tail ? compact(p, source) : inside(p.positions, source);
   p.out = compact(p, target);
 }
 
-void check_axis(const Pool::Axis& axis, size_t inputs, size_t outputs) {
-  require(axis.begin.size() == outputs, "a pooling window for each output is needed");
-  for (int32_t end : axis.end)
-    require(static_cast<size_t>(end) <= inputs, "a pooling window must lie in its input");
+// Images interleaved, of the programs that may have convolutions.
+size_t interleaved(Mode mode) {
+  require(mode != Mode::tail, "a convolution or pooling belongs to a head");
+  return mode == Mode::interleaved ? Engine::lanes() : 1;
 }
 
 void add_chain(Engine& e, Mode mode, const View& source, const View& target, size_t height,
                size_t width, size_t first, bool flat, size_t tile_rows, size_t tile_vectors_across,
                bool split_channels, const std::vector<Stage>& stages,
                const std::shared_ptr<Pool>& pool) {
+  size_t n = interleaved(mode);
   Program& p = e.program(mode);
-  require(mode != Mode::tail, "a convolution belongs to a head");
-  size_t n = mode == Mode::interleaved ? Engine::lanes() : 1, lanes = Engine::lanes();
-  Chain step;
-  step.in = inside(p, source);
-  step.out = inside(p, target);
-  apart(step.in, step.out);
-  require(height && width && height <= max_offset && width <= max_offset && first <= max_offset,
-          "a chain's sizes must lie in the arena");
-  require(tile_rows && tile_rows <= tile_vectors && tile_vectors_across &&
-              tile_vectors_across <= tile_vectors &&
-              tile_rows * tile_vectors_across <= tile_vectors,
-          "a tile must fit the registers");
-  require(!flat || (n == 1 && width <= source.row_stride), "only one image may be laid out flat");
-  require(!stages.empty() && !(split_channels && stages.size() > 1),
-          "a chain that splits channels has one stage");
-  // Tiles read whole vectors: past the last position by less than one, which is the arena's slack.
-  size_t begin = source.offset + first, extent = (height - 1) * source.row_stride + width;
-  require(begin + extent <= p.positions, "a chain must read from the arena");
-  require(stages[0].offsets.max <=
-              static_cast<int64_t>((p.positions - begin - extent) * n),
-          "a tap must lie in the arena");
-  for (size_t i = 1; i < stages.size(); ++i)
-    require(stages[i].offsets.max <
-                static_cast<int64_t>(product(stages[i - 1].weights->outputs(),
-                                             tile_vectors * lanes)) -
-                    static_cast<int64_t>(tile_vectors * lanes) + 1,
-            "a tap must lie in the scratch buffer");
-  require(stages.back().weights->outputs() == target.channels,
-          "a chain's last stage must make its output's channels");
-  if (pool) {
-    require(!flat && !split_channels && tile_rows == 1, "a pooled chain is computed row by row");
-    check_axis(pool->rows, height, target.height);
-    check_axis(pool->columns, width, target.width);
-    require(product(product(target.channels, height), width * n) <= max_ring,
-            "the rows of a pooled chain need too much memory");
-  } else {
-    require(height == target.height && width == target.width, "a chain must fill its output");
-  }
-  step.height = height;
-  step.width = width;
-  step.pool = pool;
-  step.first = first;
-  step.flat = flat;
-  step.tile_rows = tile_rows;
-  step.tile_columns = tile_vectors_across;
-  step.split_channels = split_channels;
-  step.stages = stages;
-  add(p, std::move(step));
+  add(p, make_chain({p.positions, n, {}}, source, target, height, width, first, flat, tile_rows,
+                    tile_vectors_across, split_channels, stages, pool));
 }
 
 void add_linear(Engine& e, Mode mode, const View& source, const View& target,
                 std::shared_ptr<LinearWeights> weights, const Floats& bias,
                 const Activation& activation) {
   Program& p = e.program(mode);
-  auto step = compact_step<Linear>(p, source, target);
+  apart(compact(p, source), compact(p, target));
   size_t vectors = source.size() / weights->cols();
   require(source.size() == product(vectors, weights->cols()) &&
               target.size() == product(vectors, weights->rows()) &&
               bias.size() == weights->rows(),
           "a linear layer's sizes must agree");
+  size_t columns = weights->cols(), rows = weights->rows();
+  Linear step;
+  step.in = source.offset;
+  step.out = target.offset;
+  step.vectors = vectors;
+  step.in_stride = columns;
+  step.out_stride = rows;
   step.weights = std::move(weights);
   step.bias = copy(bias);
   step.activation = activation;
@@ -150,41 +89,16 @@ void add_linear(Engine& e, Mode mode, const View& source, const View& target,
 
 void add_pool(Engine& e, Mode mode, const View& source, const View& target,
               const std::shared_ptr<Pool>& pool) {
+  size_t n = interleaved(mode);
   Program& p = e.program(mode);
-  require(mode != Mode::tail, "pooling belongs to a head");
-  Pooling step;
-  step.in = inside(p, source);
-  step.out = inside(p, target);
-  apart(step.in, step.out);
-  require(source.channels == target.channels, "pooling keeps the channels");
-  check_axis(pool->rows, source.height, target.height);
-  check_axis(pool->columns, source.width, target.width);
-  step.pool = pool;
-  add(p, std::move(step));
+  add(p, make_pooling({p.positions, n, {}}, source, target, pool));
 }
 
 void add_space_to_depth(Engine& e, Mode mode, const View& source, const View& target,
                         const std::array<int64_t, 2>& stride, const std::vector<int64_t>& rows,
                         const std::vector<int64_t>& columns) {
   Program& p = e.program(mode);
-  SpaceToDepth step;
-  step.in = inside(p, source);
-  step.out = inside(p, target);
-  apart(step.in, step.out);
-  constexpr auto limit = static_cast<int64_t>(max_offset);
-  auto far = [](int64_t at) { return at < -limit || at > limit; };
-  for (int64_t side : stride) require(side > 0 && !far(side), "a stride must be positive");
-  require(!rows.empty() && rows.size() == columns.size() &&
-              target.channels == product(source.channels, rows.size()),
-          "space-to-depth needs a row and a column for each channel it makes of one");
-  require(std::none_of(rows.begin(), rows.end(), far) &&
-              std::none_of(columns.begin(), columns.end(), far),
-          "a row or a column lies too far away");
-  step.stride_y = stride[0];
-  step.stride_x = stride[1];
-  step.row = rows;
-  step.column = columns;
-  add(p, std::move(step));
+  add(p, make_space_to_depth({p.positions, 1, {}}, source, target, stride, rows, columns));
 }
 
 void add_activate(Engine& e, Mode mode, const View& source, const View& target,

@@ -7,12 +7,15 @@ namespace skinny {
 
 // The output positions as rows of floats, cut into tiles.
 struct Chain::Grid {
+  View in, out;  // of one sample
   size_t rows, columns;  // of floats
   size_t lanes;
   size_t tiles_down, tiles_across;
 
   Grid(const Chain& chain, size_t n)
-      : rows(chain.flat ? 1 : chain.height),
+      : in(chain.in),
+        out(chain.out),
+        rows(chain.flat ? 1 : chain.height),
         columns(chain.flat ? (chain.height - 1) * chain.in.row_stride + chain.width
                            : chain.width * n),
         lanes(static_cast<size_t>(SKINNY_CHOOSE(tile).lanes)),
@@ -62,7 +65,7 @@ void Chain::store_tile(const Grid& grid, const ThreadContext& context, const Rin
     const float* tile = from + channel * stride;
     if (!flat) {
       for (size_t r = 0; r < rows; ++r) {
-        float* to = ring ? ring->row(channel, row + r) : context.at(out.at(channel, row + r));
+        float* to = ring ? ring->row(channel, row + r) : context.at(grid.out.at(channel, row + r));
         std::memcpy(to + column, tile + r * floats, used * sizeof(float));
       }
       continue;
@@ -71,7 +74,7 @@ void Chain::store_tile(const Grid& grid, const ThreadContext& context, const Rin
       size_t y = at / in.row_stride, x = at % in.row_stride;
       size_t stop = std::min(column + used, y * in.row_stride + out.width);
       if (x < out.width)
-        std::memcpy(context.at(out.at(channel, y, x)), tile + (at - column),
+        std::memcpy(context.at(grid.out.at(channel, y, x)), tile + (at - column),
                     (stop - at) * sizeof(float));
       at = (y + 1) * in.row_stride;
     }
@@ -87,7 +90,7 @@ void Chain::run_tile(const Grid& grid, const ThreadContext& context, size_t row,
   size_t vectors = std::min(tile_columns, (grid.columns - column + lanes - 1) / lanes);
   size_t floats = vectors * lanes;
   float* buffers[2] = {context.scratch, context.scratch + max_channels() * stride};
-  const float* from = context.at(in.offset + first + row * in.row_stride) + column;
+  const float* from = context.at(grid.in.offset + first + row * in.row_stride) + column;
   auto row_stride = static_cast<ptrdiff_t>(in.row_stride * context.n);
   for (size_t s = 0; s < stages.size(); ++s) {
     const Stage& stage = stages[s];
@@ -98,7 +101,7 @@ void Chain::run_tile(const Grid& grid, const ThreadContext& context, size_t row,
     float* to = buffers[s % 2];
     size_t to_stride = stride;
     if (direct) {
-      to = (ring ? ring->row(0, row) : context.at(out.at(0, row))) + column;
+      to = (ring ? ring->row(0, row) : context.at(grid.out.at(0, row))) + column;
       to_stride = ring ? ring->rows * ring->floats : out.channel_stride * context.n;
     }
     for (size_t i = split_channels ? context.rank : 0; i < stage.weights->range_count();
@@ -119,14 +122,11 @@ void Chain::run_tile(const Grid& grid, const ThreadContext& context, size_t row,
   }
 }
 
-// Threads divide the pooled rows; where the windows of two threads overlap, both compute the rows
-// under them.
-void Chain::run_pooled(const Grid& grid, const ThreadContext& context) const {
+void Chain::run_pooled(const Grid& grid, const ThreadContext& context, Range range) const {
   size_t floats = grid.tiles_across * tile_columns * grid.lanes;
   Ring ring{context.scratch + 2 * max_channels() * tile_vectors * grid.lanes, ring_rows(), floats};
   float* scratch = ring.data + out.channels * ring.rows * ring.floats;
-  auto [begin, end] = context.partition(out.height);
-  if (begin == end) return;
+  auto [begin, end] = range;
   // Not the first window's first row: of dilated windows that begin in the padding, a later one may
   // reach higher into the image.
   auto next = static_cast<size_t>(
@@ -138,19 +138,38 @@ void Chain::run_pooled(const Grid& grid, const ThreadContext& context) const {
         run_tile(grid, context, next, across, &ring);
     for (size_t channel = 0; channel < out.channels; ++channel)
       pool->run(y, [&](size_t i) { return ring.row(channel, i); }, width, context.n, scratch,
-                context.at(out.at(channel, y)));
+                context.at(grid.out.at(channel, y)));
   }
 }
 
+// Threads divide the tiles of all samples; of a chain that is pooled, the pooled rows: where the
+// windows of two threads overlap, both compute the rows under them.
 void Chain::run(const ThreadContext& context) const {
   Grid grid(*this, context.n);
-  zero_padding(out, context, context.partition(out.channels));
-  if (pool) return run_pooled(grid, context);
-  size_t tiles = grid.tiles_down * grid.tiles_across;
-  auto [begin, end] = split_channels ? Range{0, tiles} : context.partition(tiles);
-  for (size_t tile = begin; tile < end; ++tile)
-    run_tile(grid, context, tile / grid.tiles_across * tile_rows, tile % grid.tiles_across,
-             nullptr);
+  size_t tiles = grid.tiles_down * grid.tiles_across, each = pool ? out.height : tiles;
+  auto [begin, end] = split_channels ? Range{0, samples.count * each}
+                                     : context.partition(samples.count * each);
+  for (size_t sample = 0; sample < samples.count; ++sample) {
+    grid.in = in.shifted(sample * samples.in_stride);
+    grid.out = out.shifted(sample * samples.out_stride);
+    zero_padding(grid.out, context, context.partition(out.channels));
+    size_t first_own = std::max(begin, sample * each), last_own = std::min(end, (sample + 1) * each);
+    if (first_own >= last_own) continue;
+    Range own{first_own - sample * each, last_own - sample * each};
+    if (pool) {
+      run_pooled(grid, context, own);
+      continue;
+    }
+    for (size_t tile = own.begin; tile < own.end; ++tile)
+      run_tile(grid, context, tile / grid.tiles_across * tile_rows, tile % grid.tiles_across,
+               nullptr);
+  }
+}
+
+double Chain::work() const {
+  double weights = 0;
+  for (const Stage& stage : stages) weights += static_cast<double>(stage.weights->values());
+  return weights * static_cast<double>(samples.count * height * width) * ns_per_multiplication;
 }
 
 size_t Chain::max_channels() const {

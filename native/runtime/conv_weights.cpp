@@ -177,4 +177,11 @@ size_t ConvWeights::bytes() const {
   return total;
 }
 
+size_t ConvWeights::values() const {
+  size_t total = 0;
+  for (const ChannelRange& range : ranges_)
+    for (const Block& block : range.blocks) total += block.values.size();
+  return total;
+}
+
 }  // namespace skinny

@@ -52,6 +52,7 @@ class ConvWeights {
   size_t range_count() const { return ranges_.size(); }
   Range channels(size_t index) const { return {ranges_[index].begin, ranges_[index].end}; }
   size_t bytes() const;
+  size_t values() const;  // stored, each of which a tile multiplies with
 
  private:
   struct Block {

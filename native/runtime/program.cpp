@@ -1,10 +1,7 @@
 #include "program.h"
 
 #include <algorithm>
-#include <chrono>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 
 #include "team.h"
 
@@ -13,11 +10,8 @@ namespace {
 
 constexpr size_t max_images = 256;   // at a time: bounds the memory of a call
 constexpr size_t max_tail_runs = 4;  // up to this many images, the tail runs image by image
-constexpr size_t slack = 256;        // floats a kernel may read past the last position
 
-static_assert(slack >= row_slack);
-
-size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
+static_assert(arena_slack >= row_slack);
 
 // Images run in whole vectors; a remainder of at most half a vector runs image by image, a larger
 // one as a vector with unused lanes.
@@ -57,10 +51,6 @@ void load_images(const Program& program, const Images& x, const WorkItem& item,
   }
 }
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 void run_steps(const Program& program, const ThreadContext& context, Barrier& barrier,
                double* seconds) {
   for (size_t i = 0; i < program.steps.size(); ++i) {
@@ -73,20 +63,6 @@ void run_steps(const Program& program, const ThreadContext& context, Barrier& ba
 
 }  // namespace
 
-struct Engine::Workspace {
-  explicit Workspace(size_t floats)
-      : size(floats),
-        data(static_cast<float*>(std::aligned_alloc(64, round_up(floats * sizeof(float), 64)))) {
-    if (!data) throw std::bad_alloc();
-    std::memset(data, 0, floats * sizeof(float));
-  }
-  ~Workspace() { std::free(data); }
-  Workspace(const Workspace&) = delete;
-  Workspace& operator=(const Workspace&) = delete;
-  const size_t size;
-  float* const data;
-};
-
 // How the memory of a chunk of a batch is divided, in floats: the heads' arenas, one scratch buffer
 // per thread, and the tail's arenas. The head writes its results where the tail reads them: into one
 // arena for all images, interleaved, or into one arena per image.
@@ -97,11 +73,11 @@ struct Engine::Layout {
     const Program& tail = engine.program(Mode::tail);
     tail_n = images <= max_tail_runs ? 1 : round_up(images, lanes());
     tail_runs = tail_n == 1 ? images : 1;
-    tail_size = round_up(tail.positions * tail_n + slack, 16);
+    tail_size = round_up(tail.positions * tail_n + arena_slack, 16);
     scratch = std::max(tail.scratch(tail_n), size_t{16});
     size_t singles = single_count(images), vectors = vector_count(images);
     auto add = [&](const Program& head, size_t n) {
-      arena = std::max(arena, round_up(head.positions * n + slack, 16));
+      arena = std::max(arena, round_up(head.positions * n + arena_slack, 16));
       scratch = std::max(scratch, head.scratch(n));
     };
     if (vectors) add(engine.program(Mode::interleaved), lanes());
@@ -112,9 +88,6 @@ struct Engine::Layout {
   }
   size_t floats() const { return arenas * arena + threads * scratch + tail_runs * tail_size; }
 };
-
-Engine::Engine() = default;
-Engine::~Engine() = default;
 
 size_t Program::scratch(size_t n) const {
   size_t most = 0;
@@ -134,28 +107,6 @@ size_t Engine::workspace_bytes(size_t images, size_t threads) const {
   if (images >= max_images)
     floats = std::max(floats, Layout(*this, max_images, threads).floats());
   return floats * sizeof(float);
-}
-
-std::unique_ptr<Engine::Workspace> Engine::acquire(size_t floats) const {
-  std::unique_ptr<Workspace> found;
-  {
-    std::unique_lock lock(mutex_, std::try_to_lock);
-    if (!lock) return std::make_unique<Workspace>(floats);
-    auto fits = std::find_if(idle_.begin(), idle_.end(),
-                             [&](const auto& workspace) { return workspace->size >= floats; });
-    if (fits != idle_.end()) {
-      found = std::move(*fits);
-      idle_.erase(fits);
-    } else {
-      idle_.clear();  // too small from now on
-    }
-  }
-  return found ? std::move(found) : std::make_unique<Workspace>(floats);
-}
-
-void Engine::recycle(std::unique_ptr<Workspace> workspace) const {
-  std::unique_lock lock(mutex_, std::try_to_lock);
-  if (lock) idle_.push_back(std::move(workspace));
 }
 
 void Engine::run(const Images& x, size_t images, float* y, size_t threads,
@@ -183,7 +134,7 @@ void Engine::run_chunk(const Images& x, size_t images, float* y, size_t threads,
   const Program& tail = program(Mode::tail);
   size_t features = tail.in.size();
   Layout layout(*this, images, threads);
-  auto workspace = acquire(layout.floats());
+  auto workspace = workspaces_.acquire(layout.floats());
   float* scratches = workspace->data + layout.arenas * layout.arena;
   float* tails = scratches + threads * layout.scratch;
   size_t tail_n = layout.tail_n, tail_runs = layout.tail_runs, tail_size = layout.tail_size;
@@ -230,7 +181,7 @@ void Engine::run_chunk(const Images& x, size_t images, float* y, size_t threads,
           y[(image + i) * outputs + o] = context.at(tail.out.offset + o)[i];
     }
   });
-  recycle(std::move(workspace));
+  workspaces_.recycle(std::move(workspace));
 }
 
 }  // namespace skinny

@@ -3,10 +3,10 @@
 
 #include <array>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "steps.h"
+#include "workspace.h"
 
 namespace skinny {
 
@@ -35,8 +35,6 @@ constexpr size_t mode_count = 3;
 // and a tail of fully connected layers that runs on all images of a batch at once.
 class Engine {
  public:
-  Engine();
-  ~Engine();
   Program& program(Mode mode) { return programs_[static_cast<size_t>(mode)]; }
   const Program& program(Mode mode) const { return programs_[static_cast<size_t>(mode)]; }
 
@@ -50,16 +48,12 @@ class Engine {
   size_t workspace_bytes(size_t images, size_t threads) const;
 
  private:
-  struct Workspace;
   struct Layout;
   void run_chunk(const Images& x, size_t images, float* y, size_t threads,
                  std::vector<double>* seconds) const;
-  std::unique_ptr<Workspace> acquire(size_t floats) const;
-  void recycle(std::unique_ptr<Workspace> workspace) const;
 
   std::array<Program, mode_count> programs_;
-  mutable std::mutex mutex_;  // never waited for: in a forked child it may stay locked
-  mutable std::vector<std::unique_ptr<Workspace>> idle_;  // of former calls, to be used again
+  mutable WorkspacePool workspaces_;
 };
 
 }  // namespace skinny

@@ -7,7 +7,6 @@ namespace skinny {
 
 void Linear::run(const ThreadContext& context) const {
   // Threads divide the vectors, or where these are few, the outputs of each.
-  size_t vectors = in.size() / weights->cols();
   bool by_vectors = vectors >= 2 * context.size;
   auto [begin, end] = by_vectors ? context.partition(vectors) : Range{0, vectors};
   Range rows = by_vectors ? Range{0, weights->rows()} : context.partition(weights->rows());
@@ -16,8 +15,8 @@ void Linear::run(const ThreadContext& context) const {
 
 void Linear::run_vector(const ThreadContext& context, size_t index, Range outputs) const {
   auto [begin, end] = outputs;
-  const float* x = context.at(in.offset + index * weights->cols());
-  float* y = context.at(out.offset + index * weights->rows());
+  const float* x = context.at(in + index * in_stride);
+  float* y = context.at(out + index * out_stride);
   if (context.n == 1 && weights->readable_columns() != weights->cols()) {
     std::memcpy(context.scratch, x, weights->cols() * sizeof(float));
     std::memset(context.scratch + weights->cols(), 0,
@@ -31,6 +30,10 @@ void Linear::run_vector(const ThreadContext& context, size_t index, Range output
 }
 
 size_t Linear::scratch(size_t n) const { return n == 1 ? weights->readable_columns() : 0; }
+
+double Linear::work() const {
+  return static_cast<double>(vectors * weights->bytes()) / sizeof(float) * ns_per_float;
+}
 
 Pool::Pool(bool largest, Axis row_axis, Axis column_axis)
     : max(largest), rows(std::move(row_axis)), columns(std::move(column_axis)) {
@@ -62,55 +65,77 @@ Pool::Pool(bool largest, Axis row_axis, Axis column_axis)
 
 void Pooling::run(const ThreadContext& context) const {
   // Threads divide the pairs (channel, row): a network's last pooling may have few of either.
-  size_t lines = out.channels * out.height;
-  zero_padding(out, context, context.partition(out.channels));
-  auto [begin, end] = context.partition(lines);
-  size_t channel = begin / out.height, y = begin % out.height;
-  for (size_t line = begin; line < end; ++line, ++y) {
-    if (y == out.height) ++channel, y = 0;
-    auto row = [&](size_t i) { return context.at(in.at(channel, i)); };
-    pool->run(y, row, in.width, context.n, context.scratch, context.at(out.at(channel, y)));
+  size_t each = out.channels * out.height;
+  auto [begin, end] = context.partition(samples.count * each);
+  for (size_t sample = 0; sample < samples.count; ++sample) {
+    View source = in.shifted(sample * samples.in_stride);
+    View target = out.shifted(sample * samples.out_stride);
+    zero_padding(target, context, context.partition(out.channels));
+    size_t line = std::max(begin, sample * each), last = std::min(end, (sample + 1) * each);
+    for (; line < last; ++line) {
+      size_t channel = line / out.height % out.channels, y = line % out.height;
+      auto row = [&](size_t i) { return context.at(source.at(channel, i)); };
+      pool->run(y, row, in.width, context.n, context.scratch, context.at(target.at(channel, y)));
+    }
   }
 }
 
 size_t Pooling::scratch(size_t n) const { return pool->scratch(in.width, n); }
 
+double Pooling::work() const {
+  auto cover = [](const Pool::Axis& axis) {  // the inputs of all windows
+    double covered = 0;
+    for (size_t i = 0; i < axis.begin.size(); ++i)
+      covered += static_cast<double>(axis.end[i] - axis.begin[i]) / axis.dilation;
+    return covered;
+  };
+  return static_cast<double>(samples.count * in.channels) * cover(pool->rows) *
+         cover(pool->columns) * ns_per_float;
+}
+
 void SpaceToDepth::run(const ThreadContext& context) const {
-  size_t n = context.n;
+  auto [begin, end] = context.partition(samples.count * out.channels);
+  for (size_t i = begin; i < end; ++i)
+    run_channel(context, i / out.channels, i % out.channels);
+}
+
+void SpaceToDepth::run_channel(const ThreadContext& context, size_t sample, size_t channel) const {
+  size_t n = context.n, source = channel / row.size(), i = channel % row.size();
   auto height = static_cast<int64_t>(in.height), width = static_cast<int64_t>(in.width);
-  auto [begin, end] = context.partition(out.channels);
-  zero_padding(out, context, {begin, end});
-  for (size_t channel = begin; channel < end; ++channel) {
-    size_t source = channel / row.size(), i = channel % row.size();
-    for (size_t y = 0; y < out.height; ++y) {
-      float* to = context.at(out.at(channel, y));
-      int64_t from_y = static_cast<int64_t>(y) * stride_y + row[i];
-      if (from_y < 0 || from_y >= height) {
-        std::memset(to, 0, out.width * n * sizeof(float));
-        continue;
-      }
-      const float* from = context.at(in.at(source, static_cast<size_t>(from_y)));
-      // Columns [low, high) have a source.
-      int64_t low = column[i] < 0 ? (-column[i] + stride_x - 1) / stride_x : 0;
-      int64_t high = (width - column[i] + stride_x - 1) / stride_x;
-      low = std::min<int64_t>(low, static_cast<int64_t>(out.width));
-      high = std::clamp<int64_t>(high, low, static_cast<int64_t>(out.width));
-      auto first = static_cast<size_t>(low), last = static_cast<size_t>(high);
-      std::memset(to, 0, first * n * sizeof(float));
-      std::memset(to + last * n, 0, (out.width - last) * n * sizeof(float));
-      if (stride_x == 1 && last > first) {
-        std::memcpy(to + first * n, from + static_cast<size_t>(low + column[i]) * n,
-                    (last - first) * n * sizeof(float));
-      } else if (n == 1) {
-        for (int64_t x = low; x < high; ++x) to[x] = from[x * stride_x + column[i]];
-      } else {
-        for (int64_t x = low; x < high; ++x)
-          std::memcpy(to + static_cast<size_t>(x) * n,
-                      from + static_cast<size_t>(x * stride_x + column[i]) * n,
-                      n * sizeof(float));
-      }
+  View from_view = in.shifted(sample * samples.in_stride);
+  View to_view = out.shifted(sample * samples.out_stride);
+  zero_padding(to_view, context, {channel, channel + 1});
+  for (size_t y = 0; y < out.height; ++y) {
+    float* to = context.at(to_view.at(channel, y));
+    int64_t from_y = static_cast<int64_t>(y) * stride_y + row[i];
+    if (from_y < 0 || from_y >= height) {
+      std::memset(to, 0, out.width * n * sizeof(float));
+      continue;
+    }
+    const float* from = context.at(from_view.at(source, static_cast<size_t>(from_y)));
+    // Columns [low, high) have a source.
+    int64_t low = column[i] < 0 ? (-column[i] + stride_x - 1) / stride_x : 0;
+    int64_t high = (width - column[i] + stride_x - 1) / stride_x;
+    low = std::min<int64_t>(low, static_cast<int64_t>(out.width));
+    high = std::clamp<int64_t>(high, low, static_cast<int64_t>(out.width));
+    auto first = static_cast<size_t>(low), last = static_cast<size_t>(high);
+    std::memset(to, 0, first * n * sizeof(float));
+    std::memset(to + last * n, 0, (out.width - last) * n * sizeof(float));
+    if (stride_x == 1 && last > first) {
+      std::memcpy(to + first * n, from + static_cast<size_t>(low + column[i]) * n,
+                  (last - first) * n * sizeof(float));
+    } else if (n == 1) {
+      for (int64_t x = low; x < high; ++x) to[x] = from[x * stride_x + column[i]];
+    } else {
+      for (int64_t x = low; x < high; ++x)
+        std::memcpy(to + static_cast<size_t>(x) * n,
+                    from + static_cast<size_t>(x * stride_x + column[i]) * n, n * sizeof(float));
     }
   }
+}
+
+double SpaceToDepth::work() const {
+  return static_cast<double>(samples.count * out.size()) * ns_per_float;
 }
 
 void Activate::run(const ThreadContext& context) const {

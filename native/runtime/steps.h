@@ -4,6 +4,7 @@
 // between steps. Steps are immutable: one program serves any number of callers at once.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -14,23 +15,53 @@
 
 namespace skinny {
 
+// The first of the caller's values that a thread found wrong: told by the run when it ends.
+struct Mistake {
+  enum class Kind : int { none, index, integer };
+  std::atomic<bool> found{false};
+  Kind kind = Kind::none;
+  int64_t value = 0;
+  size_t limit = 0;
+
+  void tell(Kind what, int64_t of, size_t allowed) {
+    if (found.exchange(true)) return;
+    kind = what;
+    value = of;
+    limit = allowed;
+  }
+};
+
 // What one thread of a team works with.
 struct ThreadContext {
   float* arena;
   size_t n;            // images interleaved
   float* scratch;      // this thread's own
   size_t rank, size;   // of the team
+  Mistake* mistake = nullptr;
 
   float* at(size_t position) const { return arena + position * n; }
   // This thread's range of [0, count).
   Range partition(size_t count) const { return skinny::partition(count, rank, size); }
 };
 
+// What steps count their work in (Step::work), measured on a core with AVX2.
+constexpr double ns_per_multiplication = 0.08;  // of a weight with an element, in a tile
+constexpr double ns_per_float = 0.2;            // read, touched and written, in the second-level cache
+
 class Step {
  public:
   virtual ~Step() = default;
   virtual void run(const ThreadContext& context) const = 0;
   virtual size_t scratch(size_t) const { return 0; }  // floats, for n interleaved images
+  // About how many nanoseconds one thread takes for one image, which tells how many threads the
+  // step is worth; a tensor program asks for it.
+  virtual double work() const { return 0; }
+};
+
+// A step on images that is done for several samples, whose inputs and outputs lie at equal
+// distances. The programs of an Engine interleave images instead, and have one sample.
+struct Samples {
+  size_t count = 1, in_stride = 0, out_stride = 0;
 };
 
 // Zeroes the padding around the rows of `view`, for a range of its channels.
@@ -80,6 +111,7 @@ struct Pool {
 class Chain : public Step {
  public:
   View in, out;
+  Samples samples;
   size_t height = 0, width = 0;  // of the convolutions' output; `out` is smaller if it is pooled
   std::shared_ptr<const Pool> pool;
   size_t first = 0;        // position in `in` of the first tile's first tap
@@ -90,13 +122,14 @@ class Chain : public Step {
 
   void run(const ThreadContext& context) const override;
   size_t scratch(size_t n) const override;
+  double work() const override;
 
  private:
   struct Grid;
   struct Ring;
   void run_tile(const Grid& grid, const ThreadContext& context, size_t row, size_t tile_across,
                 const Ring* ring) const;
-  void run_pooled(const Grid& grid, const ThreadContext& context) const;
+  void run_pooled(const Grid& grid, const ThreadContext& context, Range rows) const;
   void store_tile(const Grid& grid, const ThreadContext& context, const Ring* ring,
                   const float* from, Range channels, size_t row, size_t column, size_t rows,
                   size_t floats) const;
@@ -104,16 +137,18 @@ class Chain : public Step {
   size_t ring_rows() const;
 };
 
-// y = W x + b for each of the vectors `in` consists of.
+// y = W x + b for `vectors` vectors, at equal distances.
 class Linear : public Step {
  public:
-  View in, out;
+  size_t in = 0, out = 0;  // positions of the first
+  size_t vectors = 1, in_stride = 0, out_stride = 0;
   std::shared_ptr<const LinearWeights> weights;
   std::vector<float> bias;
   Activation activation;
 
   void run(const ThreadContext& context) const override;
   size_t scratch(size_t n) const override;
+  double work() const override;
 
  private:
   void run_vector(const ThreadContext& context, size_t index, Range outputs) const;
@@ -122,10 +157,12 @@ class Linear : public Step {
 class Pooling : public Step {
  public:
   View in, out;
+  Samples samples;
   std::shared_ptr<const Pool> pool;
 
   void run(const ThreadContext& context) const override;
   size_t scratch(size_t n) const override;
+  double work() const override;
 };
 
 // out(channel * m + i, y, x) = in(channel, y * stride_y + row[i], x * stride_x + column[i]) for the
@@ -134,10 +171,15 @@ class Pooling : public Step {
 class SpaceToDepth : public Step {
  public:
   View in, out;
+  Samples samples;
   int64_t stride_y = 1, stride_x = 1;
   std::vector<int64_t> row, column;
 
   void run(const ThreadContext& context) const override;
+  double work() const override;
+
+ private:
+  void run_channel(const ThreadContext& context, size_t sample, size_t channel) const;
 };
 
 // The views of all steps below are compact.

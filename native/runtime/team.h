@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -28,5 +29,10 @@ using Work = std::function<void(size_t rank, size_t size, Barrier& barrier)>;
 // threads; or one, when the process's one pool of threads is busy with another caller: both then
 // run side by side. `work` must not throw, and must be right for any size.
 void with_team(size_t wanted, const Work& work);
+
+// Seconds, for the differences between two.
+inline double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 }  // namespace skinny

@@ -23,6 +23,11 @@ struct View {
   size_t at(size_t channel, size_t row = 0, size_t column = 0) const {
     return offset + channel * channel_stride + origin + row * row_stride + column;
   }
+  View shifted(size_t positions) const {
+    View other = *this;
+    other.offset += positions;
+    return other;
+  }
   size_t size() const { return channels * height * width; }
   size_t end() const { return offset + channels * channel_stride; }
   bool compact() const {

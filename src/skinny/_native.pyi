@@ -122,6 +122,19 @@ class _Axis(Protocol):
     @property
     def dilation(self) -> int: ...
 
+class _Tensor(Protocol):
+    """`skinny.runtime.strided.Tensor`; native code reads its attributes by name. A stride of 0
+    broadcasts; offsets, shapes and strides count cells of four bytes."""
+
+    @property
+    def storage(self) -> int: ...  # 0: the arena; i: the program's constant i
+    @property
+    def offset(self) -> int: ...
+    @property
+    def shape(self) -> Sequence[int]: ...
+    @property
+    def strides(self) -> Sequence[int]: ...
+
 class ConvWeights:
     def __init__(
         self,
@@ -271,3 +284,80 @@ class Engine:
         threads: int,
         timed: bool,
     ) -> list[list[float]]: ...
+
+class TensorProgram:
+    """Steps on strided tensors in an arena of `cells` cells. Every step is checked when it is added:
+    a ValueError tells what does not fit. An output must not overlap an input, unless both are the
+    same tensor and the step is said to work in place.
+
+    A thread takes part in a step when it has at least `grain` nanoseconds of its work to do."""
+
+    def __init__(self, *, cells: int, grain: float = ...) -> None: ...
+    def add_constant(self, *, values: _Floats) -> int:
+        """The number of the storage that holds these values from now on; they are not copied."""
+
+    def add_input(self, *, target: _Tensor, dtype: str) -> None:
+        """The next input: float32, or int64, int32, uint8 or bool stored as 32-bit integers."""
+
+    def add_output(self, *, source: _Tensor) -> None: ...
+    def add_copy(self, *, source: _Tensor, target: _Tensor) -> None: ...
+    def add_fill(self, *, target: _Tensor, value: float) -> None: ...
+    def add_linear(
+        self,
+        *,
+        source: _Tensor,  # [vectors, columns], rows contiguous
+        target: _Tensor,  # [vectors, rows], rows contiguous
+        weights: LinearWeights,
+        bias: _Floats,
+        activation: Activation,
+    ) -> None: ...
+    def add_conv(
+        self,
+        *,
+        samples: int,
+        source_sample_stride: int,
+        target_sample_stride: int,
+        source: _View,  # of the first sample
+        target: _View,
+        height: int,
+        width: int,
+        first: int,
+        flat: bool,
+        tile_rows: int,
+        tile_vectors: int,
+        split_channels: bool,
+        stages: Sequence[Stage],
+        pool: Pool | None,
+    ) -> None: ...
+    def add_pool(
+        self,
+        *,
+        samples: int,
+        source_sample_stride: int,
+        target_sample_stride: int,
+        source: _View,
+        target: _View,
+        pool: Pool,
+    ) -> None: ...
+    def add_space_to_depth(
+        self,
+        *,
+        samples: int,
+        source_sample_stride: int,
+        target_sample_stride: int,
+        source: _View,
+        target: _View,
+        stride: Sequence[int],
+        rows: Sequence[int],
+        columns: Sequence[int],
+    ) -> None: ...
+    def workspace_bytes(self, *, threads: int) -> int: ...
+    def run(
+        self,
+        *,
+        inputs: Sequence[NDArray[np.generic]],
+        outputs: Sequence[_Floats],  # of any rank
+        threads: int,
+        timed: bool,
+    ) -> list[float]:
+        """Each step's seconds, if `timed`. An IndexError tells of an index out of range."""

@@ -14,5 +14,5 @@ def _load(name: str) -> None:
     spec.loader.exec_module(module)
 
 
-for helper in ("builder", "cases"):
+for helper in ("builder", "cases", "tensors"):
     _load(helper)

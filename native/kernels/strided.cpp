@@ -1,0 +1,62 @@
+#include "runtime/strided.h"
+
+#include "vector.h"
+
+namespace skinny::SKINNY_SET {
+namespace {
+
+// The lanes of the lower (upper) halves of a and b, alternately.
+#if defined(__AVX512F__)
+inline Vec zip_low(Vec a, Vec b) {
+  return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+}
+inline Vec zip_high(Vec a, Vec b) {
+  return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15,
+                                 31);
+}
+#elif defined(__AVX2__)
+inline Vec zip_low(Vec a, Vec b) {
+  return __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+}
+inline Vec zip_high(Vec a, Vec b) {
+  return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+}
+#else
+inline Vec zip_low(Vec a, Vec b) { return __builtin_shufflevector(a, b, 0, 4, 1, 5); }
+inline Vec zip_high(Vec a, Vec b) { return __builtin_shufflevector(a, b, 2, 6, 3, 7); }
+#endif
+
+// A block of V x V: each round zips row i with row i + V / 2, and after log2 V rounds rows are
+// columns.
+inline void transpose_block(const float* from, size_t from_stride, float* to, size_t to_stride) {
+  Vec row[V], zipped[V];
+  for (int i = 0; i < V; ++i) row[i] = load(from + static_cast<size_t>(i) * from_stride);
+  for (int round = 1; round < V; round *= 2) {
+    for (int i = 0; i < V / 2; ++i) {
+      zipped[2 * i] = zip_low(row[i], row[i + V / 2]);
+      zipped[2 * i + 1] = zip_high(row[i], row[i + V / 2]);
+    }
+    for (int i = 0; i < V; ++i) row[i] = zipped[i];
+  }
+  for (int i = 0; i < V; ++i) store(to + static_cast<size_t>(i) * to_stride, row[i]);
+}
+
+void transpose(const float* from, size_t from_stride, float* to, size_t to_stride, size_t rows,
+               size_t columns) {
+  size_t r = 0;
+  for (; r + V <= rows; r += V) {
+    size_t c = 0;
+    for (; c + V <= columns; c += V)
+      transpose_block(from + c * from_stride + r, from_stride, to + r * to_stride + c, to_stride);
+    for (; c < columns; ++c)
+      for (size_t i = r; i < r + V; ++i) to[i * to_stride + c] = from[c * from_stride + i];
+  }
+  for (; r < rows; ++r)
+    for (size_t c = 0; c < columns; ++c) to[r * to_stride + c] = from[c * from_stride + r];
+}
+
+}  // namespace
+
+const StridedKernels strided{transpose};
+
+}  // namespace skinny::SKINNY_SET

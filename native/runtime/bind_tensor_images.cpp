@@ -1,0 +1,87 @@
+// Convolutions, pooling and linear layers in a tensor program. A View is one sample; the others
+// follow at equal distances.
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include "bind_tensors.h"
+#include "image_steps.h"
+
+namespace nb = nanobind;
+
+namespace skinny {
+namespace {
+
+ImageArena arena(const TensorProgram& p, size_t samples, size_t source_stride,
+                 size_t target_stride) {
+  return {p.cells(), 1, {samples, source_stride, target_stride}};
+}
+
+void add_conv(TensorProgram& p, size_t samples, size_t source_sample_stride,
+              size_t target_sample_stride, const View& source, const View& target, size_t height,
+              size_t width, size_t first, bool flat, size_t tile_rows, size_t tile_columns,
+              bool split_channels, const std::vector<Stage>& stages,
+              const std::shared_ptr<Pool>& pool) {
+  p.add(make_chain(arena(p, samples, source_sample_stride, target_sample_stride), source, target,
+                   height, width, first, flat, tile_rows, tile_columns, split_channels, stages,
+                   pool));
+}
+
+void add_pool(TensorProgram& p, size_t samples, size_t source_sample_stride,
+              size_t target_sample_stride, const View& source, const View& target,
+              const std::shared_ptr<Pool>& pool) {
+  p.add(make_pooling(arena(p, samples, source_sample_stride, target_sample_stride), source, target,
+                     pool));
+}
+
+void add_space_to_depth(TensorProgram& p, size_t samples, size_t source_sample_stride,
+                        size_t target_sample_stride, const View& source, const View& target,
+                        const std::array<int64_t, 2>& stride, const std::vector<int64_t>& rows,
+                        const std::vector<int64_t>& columns) {
+  p.add(make_space_to_depth(arena(p, samples, source_sample_stride, target_sample_stride), source,
+                            target, stride, rows, columns));
+}
+
+void add_linear(TensorProgram& p, const Tensor& source, const Tensor& target,
+                std::shared_ptr<LinearWeights> weights, const Floats& bias,
+                const Activation& activation) {
+  Tensor from = p.source(source), to = p.target(target);
+  check_apart(from, to);
+  require(from.storage == 0 && from.rank == 2 && to.rank == 2 && from.strides[1] == 1 &&
+              to.strides[1] == 1,
+          "a linear layer needs contiguous rows in the arena");
+  require(from.shape[0] == to.shape[0] && from.shape[1] == weights->cols() &&
+              to.shape[1] == weights->rows() && bias.size() == weights->rows(),
+          "a linear layer's sizes must agree");
+  Linear step;
+  step.in = from.offset;
+  step.out = to.offset;
+  step.vectors = from.shape[0];
+  step.in_stride = from.strides[0];
+  step.out_stride = to.strides[0];
+  step.weights = std::move(weights);
+  step.bias = copy(bias);
+  step.activation = activation;
+  p.add(std::move(step));
+}
+
+}  // namespace
+
+void bind_tensor_images(TensorBinding& program) {
+  using nb::arg;
+  const auto source = arg("source"), target = arg("target"), samples = arg("samples");
+  const auto from_stride = arg("source_sample_stride"), to_stride = arg("target_sample_stride");
+  program
+      .def("add_conv", &add_conv, nb::kw_only(), samples, from_stride, to_stride, source, target,
+           arg("height"), arg("width"), arg("first"), arg("flat"), arg("tile_rows"),
+           arg("tile_vectors"), arg("split_channels"), arg("stages"), arg("pool").none())
+      .def("add_pool", &add_pool, nb::kw_only(), samples, from_stride, to_stride, source, target,
+           arg("pool"))
+      .def("add_space_to_depth", &add_space_to_depth, nb::kw_only(), samples, from_stride,
+           to_stride, source, target, arg("stride"), arg("rows"), arg("columns"))
+      .def("add_linear", &add_linear, nb::kw_only(), source, target, arg("weights"), arg("bias"),
+           arg("activation"));
+}
+
+}  // namespace skinny

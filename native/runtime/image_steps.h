@@ -1,0 +1,36 @@
+// Steps on images, checked: what both kinds of programs add. Every function throws
+// std::invalid_argument for a step that would leave the arena.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "steps.h"
+
+namespace skinny {
+
+// The arena that a step is added for.
+struct ImageArena {
+  size_t positions;
+  size_t n;  // images interleaved
+  Samples samples;
+};
+
+// The view, if it lies in an arena of so many positions.
+const View& inside(size_t positions, const View& view);
+// That a step does not write what it reads.
+void apart(const View& source, const View& target);
+
+Chain make_chain(const ImageArena& arena, const View& source, const View& target, size_t height,
+                 size_t width, size_t first, bool flat, size_t tile_rows, size_t tile_columns,
+                 bool split_channels, const std::vector<Stage>& stages,
+                 const std::shared_ptr<Pool>& pool);
+Pooling make_pooling(const ImageArena& arena, const View& source, const View& target,
+                     const std::shared_ptr<Pool>& pool);
+SpaceToDepth make_space_to_depth(const ImageArena& arena, const View& source, const View& target,
+                                 const std::array<int64_t, 2>& stride,
+                                 const std::vector<int64_t>& rows,
+                                 const std::vector<int64_t>& columns);
+
+}  // namespace skinny

@@ -1,0 +1,178 @@
+#include "tensor_program.h"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+#include "require.h"
+#include "team.h"
+
+namespace skinny {
+namespace {
+
+// A contiguous array of the tensor's shape.
+Tensor contiguous(Tensor tensor) {
+  size_t stride = 1;
+  for (size_t axis = tensor.rank; axis-- > 0; stride *= tensor.shape[axis])
+    tensor.strides[axis] = stride;
+  return tensor;
+}
+
+// Stores integers as 32-bit ones.
+template <class T>
+void load_integers(const Tensor& target, const T* from, const ThreadContext& context) {
+  Axes axes({contiguous(target), target});
+  size_t outer = axes.rank ? axes.rank - 1 : 0, inner = axes.inner(), stride = axes.inner_stride(1);
+  auto [begin, end] = context.partition(axes.rows(outer));
+  if (begin == end) return;
+  Walk walk(axes, outer, begin);
+  for (size_t row = begin; row < end; ++row, walk.next())
+    for (size_t i = 0; i < inner; ++i) {
+      T value = from[walk[0] + i];
+      auto stored = static_cast<int32_t>(value);
+      if (static_cast<T>(stored) != value)
+        context.mistake->tell(Mistake::Kind::integer, static_cast<int64_t>(value), 0);
+      std::memcpy(target.to(context) + walk[1] + i * stride, &stored, sizeof stored);
+    }
+}
+
+void raise(const Mistake& mistake) {
+  std::string value = std::to_string(mistake.value);
+  if (mistake.kind == Mistake::Kind::integer)
+    throw std::out_of_range("an input has the value " + value + ", which 32 bits cannot hold");
+  throw std::out_of_range("index " + value + " is out of range for " +
+                          std::to_string(mistake.limit) + " rows");
+}
+
+}  // namespace
+
+TensorProgram::TensorProgram(size_t cells, double grain) : cells_(cells), grain_(grain) {
+  require(cells <= max_offset, "the arena is too large to address");
+  require(grain >= 0, "a grain must not be negative");
+}
+
+size_t TensorProgram::add_constant(const float* values, size_t size,
+                                   std::shared_ptr<const void> owner) {
+  constants_.push_back({values, size, std::move(owner)});
+  return constants_.size();
+}
+
+Tensor TensorProgram::checked(Tensor tensor) const {
+  require(tensor.rank <= max_rank, "a tensor has at most 8 axes");
+  require(tensor.storage <= constants_.size(), "a tensor's storage must exist");
+  size_t size = cells_;
+  if (tensor.storage) {
+    tensor.constant = constants_[tensor.storage - 1].values;
+    size = constants_[tensor.storage - 1].size;
+  }
+  require(tensor.offset < size, "a tensor must lie in its storage");
+  size_t last = tensor.offset, elements = 1;
+  for (size_t axis = 0; axis < tensor.rank; ++axis) {
+    size_t side = tensor.shape[axis], stride = tensor.strides[axis];
+    require(side > 0, "a tensor must not be empty");
+    require(side <= max_offset && stride <= max_offset, "a tensor is too large to address");
+    last += (side - 1) * stride;
+    require(last < size, "a tensor must lie in its storage");
+    elements *= side;
+    require(elements <= max_offset, "a tensor is too large to address");
+  }
+  return tensor;
+}
+
+Tensor TensorProgram::source(const Tensor& tensor) const { return checked(tensor); }
+
+Tensor TensorProgram::target(const Tensor& tensor) const {
+  Tensor found = checked(tensor);
+  require(found.storage == 0, "an output must lie in the arena");
+  require(distinct(found), "an output's elements must not overlap");
+  return found;
+}
+
+void TensorProgram::add_input(const Tensor& tensor, CellType type) {
+  Tensor found = target(tensor);
+  inputs_.push_back({found, type, Copy(contiguous(found), found)});
+}
+
+void TensorProgram::add_output(const Tensor& tensor) {
+  Tensor found = source(tensor);
+  outputs_.push_back({found, Copy(found, contiguous(found))});
+}
+
+void TensorProgram::add_step(std::shared_ptr<const Step> step) {
+  scratch_ = std::max(scratch_, round_up(step->scratch(1), 16));
+  double work = step->work();
+  steps_.push_back({std::move(step), work});
+}
+
+// How many threads each input, step and output is worth. All are done by one where a team would
+// save less than it takes to wake its threads.
+std::vector<size_t> TensorProgram::thread_counts(size_t threads) const {
+  std::vector<size_t> counts;
+  double saved = 0, most = static_cast<double>(threads);
+  auto add = [&](double work) {
+    auto worth = static_cast<size_t>(work < most * grain_ ? work / grain_ : most);
+    counts.push_back(std::max<size_t>(1, worth));
+    saved += work - work / static_cast<double>(counts.back());
+  };
+  for (const Input& input : inputs_) add(input.copy.work());
+  for (const Task& task : steps_) add(task.work);
+  for (const Output& output : outputs_) add(output.copy.work());
+  if (saved < 4 * grain_) std::fill(counts.begin(), counts.end(), 1);
+  return counts;
+}
+
+size_t TensorProgram::workspace_bytes(size_t threads) const {
+  return (round_up(cells_ + arena_slack, 16) + threads * scratch_) * sizeof(float);
+}
+
+void TensorProgram::load(const Input& input, const void* from, const ThreadContext& context) const {
+  switch (input.type) {
+    case CellType::float32:
+      return input.copy.run(static_cast<const float*>(from), input.target.to(context), context.rank,
+                            context.size);
+    case CellType::int64:
+      return load_integers(input.target, static_cast<const int64_t*>(from), context);
+    case CellType::int32:
+      return load_integers(input.target, static_cast<const int32_t*>(from), context);
+    case CellType::uint8:
+    case CellType::boolean:
+      return load_integers(input.target, static_cast<const uint8_t*>(from), context);
+  }
+}
+
+std::vector<double> TensorProgram::run(const std::vector<const void*>& inputs,
+                                       const std::vector<float*>& outputs, size_t threads,
+                                       bool timed) const {
+  size_t first = inputs_.size(), last = first + steps_.size(), count = last + outputs_.size();
+  std::vector<size_t> team = thread_counts(threads);
+  size_t most = count ? *std::max_element(team.begin(), team.end()) : 1;
+  auto workspace = workspaces_.acquire(workspace_bytes(most) / sizeof(float));
+  float* scratches = workspace->data + round_up(cells_ + arena_slack, 16);
+  std::vector<double> seconds(timed ? steps_.size() : 0);
+  Mistake mistake;
+  with_team(most, [&](size_t rank, size_t size, Barrier& barrier) {
+    for (size_t i = 0; i < count; ++i) {
+      // Neighbouring tasks for one thread need no barrier between them.
+      size_t own = std::min(team[i], size);
+      double start = timed && rank == 0 ? now() : 0;
+      if (rank < own) {
+        ThreadContext context{workspace->data, 1, scratches + rank * scratch_, rank, own, &mistake};
+        if (i < first)
+          load(inputs_[i], inputs[i], context);
+        else if (i < last)
+          steps_[i - first].step->run(context);
+        else
+          outputs_[i - last].copy.run(outputs_[i - last].source.from(context), outputs[i - last],
+                                      rank, own);
+      }
+      if (i + 1 == count || own > 1 || team[i + 1] > 1) barrier.wait();
+      if (timed && rank == 0 && i >= first && i < last) seconds[i - first] = now() - start;
+    }
+  });
+  workspaces_.recycle(std::move(workspace));
+  if (mistake.found) raise(mistake);
+  return seconds;
+}
+
+}  // namespace skinny

@@ -1,0 +1,88 @@
+"""A tensor program of few steps, whose tensors lie in the arena in any order of axes and with gaps
+between their rows."""
+
+from typing import NamedTuple
+
+import numpy as np
+from hypothesis import strategies as st
+
+from skinny import _native
+
+
+class Tensor(NamedTuple):
+    """As `skinny.runtime.strided.Tensor`: native code reads the fields by name."""
+
+    storage: int
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+class Layout(NamedTuple):
+    """The order of a tensor's axes in memory, outermost first, and the gap after each one."""
+
+    order: tuple[int, ...]
+    gaps: tuple[int, ...]
+
+
+def row_major(rank: int) -> Layout:
+    return Layout(tuple(range(rank)), (0,) * rank)
+
+
+@st.composite
+def layouts(draw, rank: int) -> Layout:
+    order = tuple(draw(st.permutations(range(rank))))
+    gaps = draw(st.lists(st.sampled_from([0, 0, 0, 1, 3]), min_size=rank, max_size=rank))
+    return Layout(order, tuple(gaps))
+
+
+class Workbench:
+    """Places tensors, runs the steps that were added to `program`, returns the outputs."""
+
+    def __init__(self, cells: int = 1 << 16, grain: float = 0.0) -> None:
+        self.program = _native.TensorProgram(cells=cells, grain=grain)
+        self.used = 0
+        self.inputs: list[np.ndarray] = []
+        self.shapes: list[tuple[int, ...]] = []
+
+    def place(self, shape: tuple[int, ...], layout: Layout | None = None) -> Tensor:
+        layout = layout or row_major(len(shape))
+        strides, stride = [0] * len(shape), 1
+        for axis in reversed(layout.order):
+            strides[axis] = stride
+            stride = stride * shape[axis] + layout.gaps[axis]
+        tensor = Tensor(0, self.used, tuple(shape), tuple(strides))
+        self.used += stride + 1
+        return tensor
+
+    def input(self, values: np.ndarray, layout: Layout | None = None) -> Tensor:
+        tensor = self.place(values.shape, layout)
+        self.program.add_input(target=tensor, dtype=values.dtype.name)
+        self.inputs.append(np.ascontiguousarray(values).reshape(values.shape))
+        return tensor
+
+    def constant(self, values: np.ndarray) -> Tensor:
+        flat = np.ascontiguousarray(values, np.float32).reshape(-1)
+        strides = [s // 4 for s in np.empty(values.shape, np.float32).strides]
+        number = self.program.add_constant(values=flat)
+        return Tensor(number, 0, values.shape, tuple(strides))
+
+    def output(self, tensor: Tensor) -> Tensor:
+        self.program.add_output(source=tensor)
+        self.shapes.append(tensor.shape)
+        return tensor
+
+    def run(self, threads: int = 2) -> list[np.ndarray]:
+        results = [np.full(shape, np.nan, np.float32) for shape in self.shapes]
+        self.program.run(inputs=self.inputs, outputs=results, threads=threads, timed=False)
+        return results
+
+
+def broadcast(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Strides of 0 along the axes that `tensor` lacks, or has one entry of."""
+    missing = len(shape) - len(tensor.shape)
+    strides = [
+        0 if axis < missing or tensor.shape[axis - missing] == 1 else tensor.strides[axis - missing]
+        for axis in range(len(shape))
+    ]
+    return tensor._replace(shape=tuple(shape), strides=tuple(strides))
