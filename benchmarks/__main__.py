@@ -1,21 +1,26 @@
-"""All benchmarks, one after the other: python -m benchmarks [NAME...]"""
+"""All benchmarks, one after the other: python -m benchmarks [NAME...] [its options]"""
 
 import importlib
 import sys
 from pathlib import Path
 
-NOT_BENCHMARKS = {"__init__", "__main__", "common"}
+NOT_BENCHMARKS = {"__init__", "__main__", "common", "zoo"}
 ALL = sorted(path.stem for path in Path(__file__).parent.glob("*.py"))
 
 
 def main() -> None:
     names = [name for name in ALL if name not in NOT_BENCHMARKS]
-    chosen = sys.argv[1:] or names
+    given = sys.argv[1:]
+    end = next((i for i, word in enumerate(given) if word.startswith("-")), len(given))
+    chosen, options = given[:end] or names, given[end:]
     if unknown := set(chosen) - set(names):
         sys.exit(f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join(names)}")
+    if options and chosen != ["inference"]:
+        sys.exit("inference alone takes options: python -m benchmarks inference --help")
     for name in chosen:
         print(f"== {name}", flush=True)
-        importlib.import_module(f"benchmarks.{name}").main()
+        benchmark = importlib.import_module(f"benchmarks.{name}").main
+        benchmark(options) if options else benchmark()
 
 
 if __name__ == "__main__":

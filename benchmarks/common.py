@@ -8,7 +8,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
 
+import numpy as np
+
 THREADS = 2
+REST = 0.03  # seconds between contenders: some engines' threads spin for a while after a run
+Burst = Callable[[int], list[float]]  # as many calls as asked for, and the seconds of each
 
 
 def describe_machine(*packages: str) -> str:
@@ -63,3 +67,42 @@ def report(title: str, seconds: dict[str, list[float]], against: str) -> str:
             f"median {1000 * median(times):9.2f} ms  {min(times) / base:6.3f}x of {against}"
         )
     return "\n".join(lines)
+
+
+def burst(run: Callable[[], object]) -> Burst:
+    def call(calls: int) -> list[float]:
+        seconds = []
+        for _ in range(calls):
+            began = time.perf_counter()
+            run()
+            seconds.append(time.perf_counter() - began)
+        return seconds
+
+    return call
+
+
+def bursts(contenders: dict[str, Burst], rounds: int, calls: int) -> dict[str, list[float]]:
+    """Seconds of every call of each contender, in turns; the first of each burst is a warm-up."""
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    for number in range(rounds):
+        names = list(contenders)
+        for name in names if number % 2 else reversed(names):
+            time.sleep(REST)
+            seconds[name] += contenders[name](calls + 1)[1:]
+    return seconds
+
+
+def best_of_bursts(contenders: dict[str, Burst], rounds: int, calls: int) -> dict[str, float]:
+    """Milliseconds of each contender's best call."""
+    return {name: 1e3 * min(times) for name, times in bursts(contenders, rounds, calls).items()}
+
+
+def check_equal(name: str, result: np.ndarray, expected: np.ndarray) -> None:
+    """Everyone computes the same, or there is nothing to compare."""
+    error = np.abs(result.reshape(expected.shape) - expected).max() / np.abs(expected).max()
+    if not error < 1e-3:
+        raise RuntimeError(f"{name} computes something else: relative error {error:.1e}")
+
+
+def row(title: str, *cells: str) -> str:
+    return title.ljust(30) + "".join(cell.rjust(12) for cell in cells)

@@ -1,6 +1,6 @@
 """NIN and AlexNet, sparse, on our runtime and on ONNX Runtime, OpenVINO, PyTorch and DeepSparse.
 
-    python -m benchmarks.inference [--quick] [--only "batch 1"]
+    python -m benchmarks inference [--quick] [--only "batch 1"]
 
 Random weights with uniform random masks, the same for everyone, and one network pruned by training
 (the narrow NIN of docs/results.md at 90 %, or another that `--trained` names). Everyone
@@ -13,15 +13,21 @@ import argparse
 import json
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from benchmarks.common import THREADS, describe_machine
+from benchmarks.common import (
+    THREADS,
+    Burst,
+    best_of_bursts,
+    burst,
+    check_equal,
+    describe_machine,
+    row,
+)
 from skinny import models, native
 from skinny.export import pack
 from skinny.iht import layers
@@ -31,8 +37,6 @@ from skinny.runtime import load
 
 DEEPSPARSE = Path(".venv-deepsparse/bin/python")
 TRAINED = Path(__file__).parents[1] / "results" / "cifar10-sdnn-10x.skinny"
-REST = 0.03  # seconds between contenders: some engines' threads spin for a while after a run
-Burst = Callable[[int], list[float]]
 
 
 class Case(NamedTuple):
@@ -66,7 +70,7 @@ def main(arguments: list[str] | None = None) -> None:
     module = native.extension()
     print(f"our kernels: {'NumPy' if module is None else module.isa()}")
     print(f"best of {rounds} interleaved bursts, milliseconds; ratios of the best\n")
-    print(_row("case", "skinny", *PEERS, "deepsparse", "x dense", "wanted", "x sparse", "wanted"))
+    print(row("case", "skinny", *PEERS, "deepsparse", "x dense", "wanted", "x sparse", "wanted"))
     with tempfile.TemporaryDirectory() as folder:
         for case in CASES:
             title = f"{case.model} {case.sparsity:.0%} batch {case.batch}"
@@ -103,16 +107,17 @@ def _run(title: str, path: Path, case: Case, rounds: int) -> None:
     rng = np.random.default_rng(0)
     x = rng.standard_normal((case.batch, *net.input_shape)).astype(np.float32)
     expected = net(x, preprocessed=True)
-    contenders: dict[str, Burst] = {"skinny": _burst(lambda: net(x, preprocessed=True))}
+    inputs = {next(iter(net.inputs)): x}
+    contenders: dict[str, Burst] = {"skinny": burst(lambda: net(x, preprocessed=True))}
     for name in installed():
-        run = prepare(name, path, x, THREADS)
-        _check(name, np.asarray(run()), expected)
-        contenders[name] = _burst(run)
+        run = prepare(name, path, inputs, THREADS)
+        check_equal(name, np.asarray(run()), expected)
+        contenders[name] = burst(run)
     with tempfile.TemporaryDirectory() as folder:
-        worker = _start_deepsparse(path, x, Path(folder), expected)
+        worker = _start_deepsparse(path, inputs, Path(folder), expected)
         if worker is not None:
             contenders["deepsparse"] = lambda calls: _ask(worker, calls)
-        best = _take_turns(contenders, rounds, case.calls)
+        best = best_of_bursts(contenders, rounds, case.calls)
         if worker is not None:
             worker.stdin.close()
             worker.wait()
@@ -124,51 +129,17 @@ def _run(title: str, path: Path, case: Case, rounds: int) -> None:
     cells += [f"{dense / ours:.2f}", f"{case.dense_target:.1f}" if case.dense_target else "-"]
     cells.append("-" if sparse is None else f"{sparse / ours:.2f}")
     cells.append("-" if case.deepsparse_target is None else f"{case.deepsparse_target:.1f}")
-    print(_row(title, *cells), flush=True)
+    print(row(title, *cells), flush=True)
 
 
-def _row(title: str, *cells: str) -> str:
-    return title.ljust(30) + "".join(cell.rjust(12) for cell in cells)
-
-
-def _burst(run: Callable[[], object]) -> Burst:
-    def burst(calls: int) -> list[float]:
-        seconds = []
-        for _ in range(calls):
-            began = time.perf_counter()
-            run()
-            seconds.append(time.perf_counter() - began)
-        return seconds
-
-    return burst
-
-
-def _take_turns(contenders: dict[str, Burst], rounds: int, calls: int) -> dict[str, float]:
-    """Milliseconds of each contender's best call; the first of each burst is a warm-up."""
-    best = dict.fromkeys(contenders, float("inf"))
-    for number in range(rounds):
-        names = list(contenders)
-        for name in names if number % 2 else reversed(names):
-            time.sleep(REST)
-            best[name] = min(best[name], *contenders[name](calls + 1)[1:])
-    return {name: 1e3 * seconds for name, seconds in best.items()}
-
-
-def _check(name: str, result: np.ndarray, expected: np.ndarray) -> None:
-    """Everyone computes the same, or there is nothing to compare."""
-    error = np.abs(result.reshape(expected.shape) - expected).max() / np.abs(expected).max()
-    if error > 1e-3:
-        raise RuntimeError(f"{name} computes something else: relative error {error:.1e}")
-
-
-def _start_deepsparse(path: Path, x: np.ndarray, folder: Path, expected: np.ndarray):
+def _start_deepsparse(path: Path, inputs: dict, folder: Path, expected: np.ndarray):
     """DeepSparse in its own environment, or None where that is not there or does not work."""
     if not DEEPSPARSE.exists():
         return None
     model, batch = folder / "model.onnx", folder / "x.npy"
-    to_fixed_onnx(path, model, len(x))
+    to_fixed_onnx(path, model, inputs)
     _downgrade(model)
-    np.save(batch, x)
+    np.save(batch, *inputs.values())
     script = Path(__file__).parent / "peers" / "deepsparse_worker.py"
     worker = subprocess.Popen(
         [DEEPSPARSE, script, model, batch, str(THREADS)],
@@ -180,7 +151,7 @@ def _start_deepsparse(path: Path, x: np.ndarray, folder: Path, expected: np.ndar
     for line in worker.stdout:
         if line.startswith('{"ready"'):
             first = np.array(json.loads(line)["ready"])
-            _check("deepsparse", first, expected.reshape(-1)[: len(first)])
+            check_equal("deepsparse", first, expected.reshape(-1)[: len(first)])
             return worker
     print(f"deepsparse failed: {worker.stderr.read().strip().splitlines()[-1:]}")
     return None

@@ -144,9 +144,9 @@ void mask_many(const MaskRows& weights, size_t begin, size_t end, const float* x
 #if defined(__AVX512F__)
 
 struct Columns {
-  __m512i last = _mm512_setzero_si512();
+  __m512i last = _mm512_setzero_si512();  // in every lane
 
-  __m512 gather(const uint8_t* delta, const float* x) {
+  Vec gather(const uint8_t* delta, const float* x) {
     const __m512i zero = _mm512_setzero_si512();
     __m512i sum = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(delta)));
     sum = _mm512_add_epi32(sum, _mm512_alignr_epi32(sum, zero, 15));
@@ -157,35 +157,21 @@ struct Columns {
     last = _mm512_permutexvar_epi32(_mm512_set1_epi32(15), sum);
     return _mm512_i32gather_ps(sum, x, 4);
   }
-};
-
-#elif defined(__AVX2__)
-
-struct Columns {
-  __m256i last = _mm256_setzero_si256();
-
-  __m256 gather(const uint8_t* delta, const float* x) {
-    __m256i sum = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(delta)));
-    sum = _mm256_add_epi32(sum, _mm256_slli_si256(sum, 4));
-    sum = _mm256_add_epi32(sum, _mm256_slli_si256(sum, 8));  // within each half
-    __m256i half = _mm256_permutevar8x32_epi32(sum, _mm256_set1_epi32(3));
-    sum = _mm256_add_epi32(sum, _mm256_blend_epi32(_mm256_setzero_si256(), half, 0xf0));
-    sum = _mm256_add_epi32(sum, last);
-    last = _mm256_permutevar8x32_epi32(sum, _mm256_set1_epi32(7));
-    return _mm256_i32gather_ps(x, sum, 4);
-  }
+  size_t column() const { return static_cast<size_t>(_mm512_cvtsi512_si32(last)); }
 };
 
 #else
 
+// Lane by lane, which is faster than AVX2's gather and prefix sums in vectors (1.7x on Zen 3).
 struct Columns {
-  int32_t last = 0;
+  size_t last = 0;
 
   Vec gather(const uint8_t* delta, const float* x) {
     Vec value;
-    for (int i = 0; i < 4; ++i) value[i] = x[last += delta[i]];
+    for (int i = 0; i < V; ++i) value[i] = x[last += delta[i]];
     return value;
   }
+  size_t column() const { return last; }
 };
 
 #endif
@@ -202,8 +188,7 @@ void delta_one(const DeltaRows& weights, size_t begin, size_t end, const float* 
       __builtin_prefetch(value + ahead);
       sum += load(value) * columns.gather(delta, x);
     }
-    int32_t column;
-    memcpy(&column, &columns.last, sizeof column);
+    size_t column = columns.column();
     float rest = 0;
     for (; left; --left) rest += *value++ * x[column += *delta++];
     y[row] = bias[row] + (total(sum) + rest);

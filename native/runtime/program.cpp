@@ -37,6 +37,12 @@ void load_images(const Program& program, const Images& x, const WorkItem& item,
   const View& view = program.in;
   zero_padding(view, context, context.partition(view.channels));
   size_t size = view.size(), n = item.n;
+  if (n == 1 && x.floats && view.compact()) {
+    auto [begin, end] = context.partition(size);
+    std::memcpy(context.at(view.offset + begin), x.floats + item.first * size + begin,
+                (end - begin) * sizeof(float));
+    return;
+  }
   auto [begin, end] = context.partition(view.channels * view.height);
   for (size_t line = begin; line < end; ++line) {
     size_t channel = line / view.height, row = line % view.height;
@@ -149,6 +155,11 @@ void Engine::run_chunk(const Images& x, size_t images, float* y, size_t threads,
     barrier.wait();
     run_steps(head, context, barrier, timed);
     auto [begin, end] = context.partition(features);
+    if (item.n == 1 && tail_n == 1) {
+      std::memcpy(tails + item.first * tail_size + tail.in.offset + begin,
+                  context.at(head.out.offset + begin), (end - begin) * sizeof(float));
+      end = begin;
+    }
     for (size_t f = begin; f < end; ++f)
       for (size_t i = 0; i < item.count; ++i) {
         size_t image = item.first + i;

@@ -52,11 +52,12 @@ def run(arguments: Bench) -> int:
     net = load(arguments.model, threads=arguments.threads)
     shape = (arguments.batch, *net.input_shape)
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    inputs = {next(iter(net.inputs)): x}
     contenders: dict[str, Call] = {"skinny": lambda: net(x, preprocessed=True)}
     missing: dict[str, str] = {}
     for name in installed():
         try:
-            contenders[name] = prepare(name, arguments.model, x, net.threads)
+            contenders[name] = prepare(name, arguments.model, inputs, net.threads)
         except (SkinnyError, ModuleNotFoundError) as problem:
             missing[name] = str(problem)
     seconds = _take_turns(contenders, arguments.rounds)

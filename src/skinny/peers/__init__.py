@@ -3,7 +3,7 @@
 import importlib
 import importlib.util
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from skinny import packing
 from skinny.errors import SkinnyError
 from skinny.export import to_onnx
 
+Array = NDArray[Any]
 Call = Callable[[], Any]
 PEERS = ("torch", "onnxruntime", "openvino")
 
@@ -22,29 +23,40 @@ def installed() -> list[str]:
     return [name for name in PEERS if importlib.util.find_spec(name) is not None]
 
 
-def prepare(name: str, model: Path, x: NDArray[np.float32], threads: int) -> Call:
-    """A call that runs peer `name` once on the batch x, and returns its output."""
+def prepare(name: str, model: Path, inputs: Mapping[str, Array], threads: int) -> Call:
+    """A call that runs peer `name` once on arrays by input name, and returns its first output."""
     if name == "torch":
+        (x,) = inputs.values()
         return _torch(model, x, threads)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
-        to_fixed_onnx(model, path, len(x))
-        return (_onnxruntime if name == "onnxruntime" else _openvino)(path, x, threads)
+        to_fixed_onnx(model, path, inputs)
+        return (_onnxruntime if name == "onnxruntime" else _openvino)(path, inputs, threads)
 
 
-def to_fixed_onnx(model: Path, path: Path, batch: int) -> None:
-    """An ONNX file of a packed model for one batch size: engines plan better when they know it."""
+def to_fixed_onnx(model: Path, path: Path, inputs: Mapping[str, Array]) -> None:
+    """An ONNX file of a packed model for inputs of one shape: engines plan better when they know
+    it."""
     onnx = importlib.import_module("onnx")
 
     to_onnx(model, path)
     exported = onnx.load(path)
-    for value in (*exported.graph.input, *exported.graph.output):
-        value.type.tensor_type.shape.dim[0].dim_value = batch
+    sizes: dict[str, int] = {}
+    for value in exported.graph.input:
+        sides = value.type.tensor_type.shape.dim
+        for side, size in zip(sides, inputs[value.name].shape, strict=True):
+            if side.dim_param:
+                sizes[side.dim_param] = size
+            side.dim_value = size
+    for value in exported.graph.output:
+        for side in value.type.tensor_type.shape.dim:
+            if side.dim_param in sizes:
+                side.dim_value = sizes[side.dim_param]
     del exported.graph.value_info[:]
     onnx.save(exported, path)
 
 
-def _torch(model: Path, x: NDArray[np.float32], threads: int) -> Call:
+def _torch(model: Path, x: Array, threads: int) -> Call:
     import torch
 
     from skinny.peers.torch_graph import run
@@ -65,7 +77,7 @@ def _torch(model: Path, x: NDArray[np.float32], threads: int) -> Call:
     return lambda: run(graph, weights, batch)[0].numpy()
 
 
-def _onnxruntime(path: Path, x: NDArray[np.float32], threads: int) -> Call:
+def _onnxruntime(path: Path, inputs: Mapping[str, Array], threads: int) -> Call:
     onnxruntime = importlib.import_module("onnxruntime")
 
     options = onnxruntime.SessionOptions()
@@ -73,11 +85,11 @@ def _onnxruntime(path: Path, x: NDArray[np.float32], threads: int) -> Call:
     session = onnxruntime.InferenceSession(
         path.read_bytes(), options, providers=["CPUExecutionProvider"]
     )
-    name = session.get_inputs()[0].name
-    return lambda: session.run(None, {name: x})[0]
+    given = dict(inputs)
+    return lambda: session.run(None, given)[0]
 
 
-def _openvino(path: Path, x: NDArray[np.float32], threads: int) -> Call:
+def _openvino(path: Path, inputs: Mapping[str, Array], threads: int) -> Call:
     openvino = importlib.import_module("openvino")
 
     core = openvino.Core()
@@ -88,4 +100,5 @@ def _openvino(path: Path, x: NDArray[np.float32], threads: int) -> Call:
         "INFERENCE_PRECISION_HINT": "f32",
     }
     compiled = core.compile_model(core.read_model(path.read_bytes()), "CPU", config)
-    return lambda: compiled(x)[0]
+    given = dict(inputs)
+    return lambda: compiled(given)[0]

@@ -100,7 +100,8 @@ class Network(Classifier):
         self._low_memory, self._limit = low_memory, memory_limit(max_memory)
         self._shapes = infer(file.graph, Weights(file).shape)
         self._graph = live(file.graph)
-        self._images = Images(self._shapes[self._graph["inputs"][0]["name"]], file.preprocessing)
+        self._input = self._graph["inputs"][0]["name"]
+        self._images = Images(self._shapes[self._input], file.preprocessing)
         self._plan = self._make_plan(file, kernels or {})
 
     def _make_plan(
@@ -143,7 +144,7 @@ class Network(Classifier):
         The batch is given by position or by the input's name. preprocessed: the images are floats
         to which the file's preprocessing was applied.
         """
-        x = only_input(next(iter(self.inputs)), args, named)
+        x = args[0] if len(args) == 1 and not named else only_input(self._input, args, named)
         batch = self._images.check(x, preprocessed=preprocessed)
         outputs = self._split(self._plan.run(batch, self._images, self._threads))
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
@@ -187,6 +188,8 @@ class Network(Classifier):
     def _split(self, rows: Floats) -> list[Floats]:
         """The outputs from what the plan returns: all of them, one after the other."""
         shapes = [self._shapes[name] for name in self._graph["outputs"]]
+        if len(shapes) == 1:
+            return [rows.reshape(-1, *shapes[0])]
         ends = np.cumsum([math.prod(shape) for shape in shapes])[:-1]
         outputs = np.split(rows, ends, axis=1)
         return [

@@ -21,10 +21,12 @@ from skinny.runtime.lower import lower
 from skinny.runtime.memory import MemoryLimit, MemoryLimitError
 from skinny.runtime.program import Program
 from skinny.runtime.step_info import StepInfo
+from skinny.runtime.teams import nanoseconds, worth
 from skinny.runtime.weights import Weights
 
 # Operations on vectors of features, which the tail may have.
 _TAIL_OPERATIONS = {"linear", "activate", "softmax", "log_softmax", "batch_norm", "add", "concat"}
+_MOST_TEAMS = 64  # kept; more sizes of batches start anew
 
 
 class Draft:
@@ -82,7 +84,10 @@ class Plan:
         self._engine, self._outputs = draft.engine, draft.outputs
         self._weight_bytes = draft.kernels.bytes
         self._limit = limit
-        self._check(1, threads)
+        once = [info for mode in (Mode.single, Mode.tail) for info in self.steps.get(mode, ())]
+        self._work = nanoseconds(once)
+        self._teams: dict[tuple[int, int], int] = {}
+        self._team(1, threads)
 
     def run(
         self,
@@ -92,7 +97,7 @@ class Plan:
         seconds: list[list[float]] | None = None,
     ) -> NDArray[np.float32]:
         """[batch, outputs] for a checked batch. Fills `seconds` with each mode's steps' times."""
-        self._check(len(x), threads)
+        threads = self._team(len(x), threads)
         y = np.empty((len(x), self._outputs), np.float32)
         timed = seconds is not None
         if x.dtype == np.uint8:
@@ -109,6 +114,17 @@ class Plan:
     def singles(self, batch: int) -> int:
         """How many images of a batch run one by one; the others run in vectors."""
         return self._engine.singles(batch)
+
+    def _team(self, batch: int, threads: int) -> int:
+        """How many of `threads` compute a batch, after a check of its memory. Batches of few sizes
+        recur, and small networks take a few microseconds: the answers are kept."""
+        team = self._teams.get((batch, threads))
+        if team is None:
+            self._check(batch, threads)
+            if len(self._teams) >= _MOST_TEAMS:
+                self._teams.clear()
+            team = self._teams[batch, threads] = worth(batch * self._work, threads)
+        return team
 
     def _check(self, batch: int, threads: int) -> None:
         """Raises a `MemoryLimitError` if a batch needs more memory than the network may take."""
