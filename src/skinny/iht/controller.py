@@ -8,9 +8,10 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from skinny.errors import SkinnyError
-from skinny.iht import attached, optimizer_state, summary
+from skinny.iht import attached, summary
 from skinny.iht import budget as budgets
 from skinny.iht import masks as masking
 from skinny.iht import state as states
@@ -18,6 +19,7 @@ from skinny.iht.cursor import Cursor
 from skinny.iht.enforcement import Enforcement
 from skinny.iht.events import Event, MaskUpdate
 from skinny.iht.layers import select
+from skinny.iht.optimizers import Optimizers
 from skinny.iht.timeline import Span, Timeline
 
 Score = Literal["magnitude", "random"]
@@ -27,6 +29,8 @@ HISTORY = 100  # records that `IHT.history` holds at most: a timeline may update
 
 class IHT:
     """Iterative hard thresholding for a plain PyTorch model, in the user's own loop.
+
+    Several optimizers are given as a list, and have one budget: IHT(model, [muon, adamw], line).
 
         iht = skinny.IHT(model, optimizer, skinny.timeline.sdnn(epochs=180, sparsity=0.9))
         for epoch in range(180):
@@ -57,7 +61,7 @@ class IHT:
     def __init__(
         self,
         model: nn.Module,
-        optimizer: torch.optim.Optimizer,
+        optimizer: Optimizer | Sequence[Optimizer],
         timeline: Timeline,
         *,
         budget: str | budgets.Rules = "uniform",
@@ -78,21 +82,19 @@ class IHT:
         self.mask_updates = 0
         self._selection = select(model, include, exclude)
         self.weights = self._selection.weights
-        self._optimizer = optimizer
+        self._optimizers = Optimizers(optimizer, self.weights)
         self._budget, self._score, self._restore, self._seed = budget, score, restore, seed
         self._on_event = on_event
         self._cursor = Cursor(timeline)
         self._enforcement = Enforcement(self.weights)
         self._before: dict[str, Tensor] = {}  # values at truncation, for restore="last"
-        self._resumed = False  # was a state loaded?
-        self._check_optimizer()
+        self._past_is_known = False  # looked for, or loaded
         if timeline.target > 0:
             self._counts(timeline.target)  # an impossible budget is an error now, not at epoch 15
             if warning := self._selection.warning():
                 warnings.warn(warning, stacklevel=2)
         self._hooks = self._enforcement.hook_gradients()
-        self._hooks.append(optimizer.register_step_pre_hook(self._before_step))
-        self._hooks.append(optimizer.register_step_post_hook(self._after_step))
+        self._hooks += self._optimizers.hook(self._before_step, self._after_step)
         attached.add(self.weights.values(), self._cursor)
         if timeline.unit == "step":
             self._enter(0)
@@ -186,7 +188,7 @@ class IHT:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where `state` was taken. Load the model and the optimizer too, in any order."""
         states.check_fits(state, self.state_dict())
-        self._resumed = True
+        self._past_is_known = True
         self._cursor.position, self._cursor.index = state["position"], state["span"]
         self.mask_updates = state["mask_updates"]
         self.history = deque((MaskUpdate(**record) for record in state["history"]), HISTORY)
@@ -253,20 +255,19 @@ class IHT:
         self.mask_updates += 1
         self._tell(Event("pruning", span, update))
         self._enforcement.impose(made)
-        for name, weight in self.weights.items():
-            optimizer_state.clear(self._optimizer.state.get(weight, {}), made[name])
+        self._optimizers.clear(made)
         return Event("pruned", span, update)
 
     @torch.no_grad()
     def _restore_weights(self, span: Span) -> Event:
         assert self.masks is not None
         self._enforcement.lift()
-        for name, weight in self.weights.items():
+        for name, before in self._before.items():
+            weight = self.weights[name]
             mask = self.masks[name].to(weight.device)
-            if self._restore == "last":
-                weight.copy_(torch.where(mask, weight, self._before[name].to(weight.device)))
-            optimizer_state.refill(self._optimizer.state.get(weight, {}), mask)
+            weight.copy_(torch.where(mask, weight, before.to(weight.device)))
         self._before = {}
+        self._optimizers.refill(self.masks)
         return Event("restored", span, self.history[-1])
 
     def _tell(self, event: Event) -> Event:
@@ -276,10 +277,11 @@ class IHT:
 
     def _look_for_a_past(self) -> None:
         """At its first epoch or step: does this training look like one that is resumed?"""
-        if self._cursor.position or self._resumed:
+        if self._past_is_known:
             return
-        of_optimizer = (self._optimizer.state.get(weight, {}) for weight in self.weights.values())
-        signs = states.signs_of_a_past(self.weights, self.masks, of_optimizer)
+        self._past_is_known = True
+        stepped = self._optimizers.has_stepped()
+        signs = states.signs_of_a_past(self.weights, self.masks, stepped)
         if signs:
             warnings.warn(
                 f"IHT begins at the start of its timeline, but {' and '.join(signs)}: if this "
@@ -300,7 +302,7 @@ class IHT:
         progress = sparsity / self.timeline.target
         return budgets.per_layer(shapes, sparsity, self._budget, progress)
 
-    def _before_step(self, *_: Any) -> None:
+    def _before_step(self, names: list[str]) -> None:
         if self._cursor.index < 0:
             raise SkinnyError(
                 "the optimizer stepped before the first epoch began: "
@@ -308,22 +310,13 @@ class IHT:
             )
         if self.timeline.unit == "step":
             self._look_for_a_past()
-        self._enforcement.mask_gradients()  # they may have been changed since they arrived
+        self._enforcement.mask_gradients(names)  # they may have been changed since they arrived
 
-    def _after_step(self, *_: Any) -> None:
-        self._enforcement.mask_weights()
-        if self.timeline.unit == "step":
+    def _after_step(self, names: list[str], done: int) -> None:
+        self._enforcement.mask_weights(names)
+        for _ in range(done if self.timeline.unit == "step" else 0):
             self._cursor.position += 1
             self._enter(self._cursor.position)
-
-    def _check_optimizer(self) -> None:
-        known = {id(p) for group in self._optimizer.param_groups for p in group["params"]}
-        strangers = [name for name, weight in self.weights.items() if id(weight) not in known]
-        if strangers:
-            raise SkinnyError(
-                f"the optimizer does not hold {', '.join(strangers)}: "
-                "give it these parameters, or exclude them from pruning"
-            )
 
 
 def _one_of(what: str, given: object, allowed: tuple[str, ...]) -> None:

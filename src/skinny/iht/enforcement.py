@@ -1,7 +1,7 @@
 """supp(W) within F, to the bit: masks on weights and gradients, at every step of a sparse span."""
 
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from torch import Tensor
 from torch.utils.hooks import RemovableHandle
@@ -41,19 +41,19 @@ class Enforcement:
     def impose(self, masks: Mapping[str, Tensor]) -> None:
         """From here on: `masks`, on weights and gradients."""
         self._masks, self._bits, self._masked = masks, {}, {}
-        self.mask_weights()
-        self.mask_gradients()
+        self.mask_weights(self._weights)
+        self.mask_gradients(self._weights)
 
     def lift(self) -> None:
         self._masks, self._bits, self._masked = None, {}, {}
 
-    def mask_weights(self) -> None:
+    def mask_weights(self, names: Iterable[str]) -> None:
         if self._masks is not None:
-            for name, weight in self._weights.items():
-                masking.apply_bits_(weight, self._mask_bits(self._masks, name))
+            for name in names:
+                masking.apply_bits_(self._weights[name], self._mask_bits(self._masks, name))
 
-    def mask_gradients(self) -> None:
-        for name in self._weights:
+    def mask_gradients(self, names: Iterable[str]) -> None:
+        for name in names:
             self.mask_gradient(name)
 
     def mask_gradient(self, name: str) -> None:

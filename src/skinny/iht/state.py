@@ -1,12 +1,11 @@
 """Saved states: does one fit this IHT, and should one have been loaded?"""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor
 
 from skinny.errors import SkinnyError
-from skinny.iht import optimizer_state
 
 # Zeros that no mask explains: from this share of a layer on they are not there by chance.
 _MANY_ZEROS = 0.05
@@ -42,18 +41,14 @@ def check_fits(state: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
 
 
 def signs_of_a_past(
-    weights: Mapping[str, Tensor],
-    masks: Mapping[str, Tensor] | None,
-    optimizer_states: Iterable[Mapping[str, Any]],
+    weights: Mapping[str, Tensor], masks: Mapping[str, Tensor] | None, stepped: bool
 ) -> list[str]:
     """Why a training that IHT takes for new looks like one that is resumed.
 
-    Neither sign is proof: optimizers are warmed up, and sparse networks are fine-tuned. A layer
-    that is all zero is one that somebody initialised so.
+    Neither sign is proof: optimizers are warmed up (`stepped`), and sparse networks are fine-tuned.
+    A layer that is all zero is one that somebody initialised so.
     """
-    signs = []
-    if any(optimizer_state.has_stepped(state) for state in optimizer_states):
-        signs.append("the optimizer has taken steps before")
+    signs = ["the optimizer has taken steps before"] if stepped else []
     sparse = []
     for name, weight in weights.items():
         zero = weight.detach() == 0
