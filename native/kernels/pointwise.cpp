@@ -1,7 +1,5 @@
 #include "runtime/pointwise.h"
 
-#include <math.h>
-
 #include "functions.h"
 
 namespace skinny::SKINNY_SET {
@@ -47,18 +45,13 @@ void activate(const Activation& activation, const float* from, float* to, size_t
       each(from, to, count, [](Vec x) { return gelu(x); });
       break;
     case ActivationKind::gelu_tanh:
-      each(from, to, count, [](Vec x) {
-        return 0.5f * x * (1.f + tangent(0.79788456f * (x + 0.044715f * x * x * x)));
-      });
+      each(from, to, count, [](Vec x) { return gelu_by_tangent(x); });
       break;
     case ActivationKind::hardswish:
-      each(from, to, count, [](Vec x) {
-        return x * at_most(at_least(x + 3.f, Vec{}), splat(6.f)) * (1.f / 6);
-      });
+      each(from, to, count, [](Vec x) { return x * hard_sigmoid(x); });
       break;
     case ActivationKind::hardsigmoid:
-      each(from, to, count,
-           [](Vec x) { return at_most(at_least(x + 3.f, Vec{}), splat(6.f)) * (1.f / 6); });
+      each(from, to, count, [](Vec x) { return hard_sigmoid(x); });
       break;
   }
 }
@@ -73,25 +66,13 @@ void scale(const float* from, float* to, size_t count, float factor, float shift
   each(from, to, count, [=](Vec x) { return x * factor + shift; });
 }
 
-inline Vec root(Vec v) {
-#if defined(__AVX512F__)
-  return _mm512_sqrt_ps(v);
-#elif defined(__AVX2__)
-  return _mm256_sqrt_ps(v);
-#else
-  for (int i = 0; i < V; ++i) v[i] = sqrtf(v[i]);
-  return v;
-#endif
-}
-
 // base^-beta; 3/4, AlexNet's exponent, without a logarithm.
 inline Vec inverse_power(Vec base, float beta) {
   if (beta == 0.75f) {
     Vec half = root(base);
     return 1.f / (half * root(half));
   }
-  for (int i = 0; i < V; ++i) base[i] = powf(base[i], -beta);
-  return base;
+  return power(base, splat(-beta));
 }
 
 void lrn(const float* from, float* to, size_t count, size_t channels, size_t channel_stride,
@@ -124,8 +105,7 @@ void softmax(const float* from, float* to, size_t axis, size_t inner, bool log) 
     Vec top = get(0), sum{};
     for (size_t i = 1; i < axis; ++i) top = at_least(top, get(i));
     for (size_t i = 0; i < axis; ++i) sum += exponential(get(i) - top);
-    if (log)
-      for (int i = 0; i < V; ++i) sum[i] = logf(sum[i]);
+    if (log) sum = logarithm(sum);
     for (size_t i = 0; i < axis; ++i) {
       Vec x = get(i) - top;
       x = log ? x - sum : exponential(x) / sum;

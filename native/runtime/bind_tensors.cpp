@@ -109,6 +109,7 @@ void bind_tensors(nb::module_& m) {
       .def("workspace_bytes", &TensorProgram::workspace_bytes, nb::kw_only(), arg("threads"))
       .def("run", &run, nb::kw_only(), arg("inputs"), arg("outputs"), arg("threads"), arg("timed"));
   bind_tensor_images(program);
+  bind_tensor_maps(m, program);
 }
 
 }  // namespace skinny

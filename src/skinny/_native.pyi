@@ -285,10 +285,63 @@ class Engine:
         timed: bool,
     ) -> list[list[float]]: ...
 
+class Opcode(enum.Enum):
+    """What an instruction of elementwise code computes of its registers a, b, c."""
+
+    add = 0
+    sub = 1
+    mul = 2
+    div = 3
+    pow = 4
+    minimum = 5
+    maximum = 6
+    neg = 7
+    abs = 8
+    sqrt = 9
+    rsqrt = 10
+    reciprocal = 11
+    exp = 12
+    expm1 = 13
+    log = 14
+    log1p = 15
+    erf = 16
+    sin = 17
+    cos = 18
+    floor = 19
+    ceil = 20
+    round = 21
+    trunc = 22
+    sign = 23
+    clamp = 24  # b, c: low and high
+    leaky_relu = 25  # b: slope
+    elu = 26  # b: alpha
+    prelu = 27  # b: slope
+    softplus = 28  # b: beta, c: threshold
+    sigmoid = 29
+    tanh = 30
+    silu = 31
+    gelu = 32
+    gelu_tanh = 33
+    hardswish = 34
+    hardsigmoid = 35
+    mish = 36
+    eq = 37
+    ne = 38
+    lt = 39
+    le = 40
+    gt = 41
+    ge = 42
+    logical_not = 43
+    logical_and = 44
+    logical_or = 45
+    logical_xor = 46
+    where = 47  # b where a, else c
+    from_int = 48  # of a 32-bit integer
+
 class TensorProgram:
-    """Steps on strided tensors in an arena of `cells` cells. Every step is checked when it is added:
-    a ValueError tells what does not fit. An output must not overlap an input, unless both are the
-    same tensor and the step is said to work in place.
+    """Steps on strided tensors in an arena of `cells` cells. Every step is checked when it is
+    added: a ValueError tells what does not fit. An output must not overlap an input, unless both
+    are the same tensor and the step is said to work in place.
 
     A thread takes part in a step when it has at least `grain` nanoseconds of its work to do."""
 
@@ -302,6 +355,19 @@ class TensorProgram:
     def add_output(self, *, source: _Tensor) -> None: ...
     def add_copy(self, *, source: _Tensor, target: _Tensor) -> None: ...
     def add_fill(self, *, target: _Tensor, value: float) -> None: ...
+    def add_map(
+        self,
+        *,
+        sources: Sequence[_Tensor],
+        target: _Tensor,
+        code: Sequence[tuple[Opcode, int, int, int, int]],
+        numbers: Sequence[float],
+    ) -> None:
+        """Elementwise code: instructions (what, destination, a, b, c) on registers, which are the
+        sources, broadcast to the target's shape, then the numbers, then temporaries, up to 64. The
+        last destination is the result. In place, too. Arguments that an instruction does not have
+        are ignored."""
+
     def add_linear(
         self,
         *,
