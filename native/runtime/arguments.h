@@ -9,11 +9,10 @@
 #include <vector>
 
 #include "require.h"
+#include "team.h"
 #include "tensor.h"
 
 namespace skinny {
-
-constexpr size_t max_threads = 1024;
 
 template <class T, int Dimensions>
 using In = nanobind::ndarray<const T, nanobind::ndim<Dimensions>, nanobind::c_contig,

@@ -18,7 +18,7 @@ namespace {
 
 using nb::arg;
 
-constexpr double usual_grain = 5000;  // nanoseconds; a barrier takes about one
+constexpr double usual_grain = 5000;  // nanoseconds; handing a task to a thread takes about one
 
 using AnyArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 using Result = nb::ndarray<float, nb::c_contig, nb::device::cpu>;

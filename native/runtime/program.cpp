@@ -57,13 +57,13 @@ void load_images(const Program& program, const Images& x, const WorkItem& item,
   }
 }
 
-void run_steps(const Program& program, const ThreadContext& context, Barrier& barrier,
-               double* seconds) {
+// All steps of a program. each(arena, n, task) does task(context) for every thread.
+template <class Each>
+void run_steps(const Program& program, float* arena, size_t n, const Each& each, double* seconds) {
   for (size_t i = 0; i < program.steps.size(); ++i) {
     double start = seconds ? now() : 0;
-    program.steps[i]->run(context);
-    barrier.wait();
-    if (seconds && context.rank == 0) seconds[i] += now() - start;
+    each(arena, n, [&](const ThreadContext& context) { program.steps[i]->run(context); });
+    if (seconds) seconds[i] += now() - start;
   }
 }
 
@@ -148,50 +148,63 @@ void Engine::run_chunk(const Images& x, size_t images, float* y, size_t threads,
     return seconds && rank == 0 ? seconds[static_cast<size_t>(mode)].data() : nullptr;
   };
 
-  auto run_head = [&](const WorkItem& item, const ThreadContext& context, Barrier& barrier,
-                      double* timed) {
-    const Program& head = program(item.mode);
-    load_images(head, x, item, context);
-    barrier.wait();
-    run_steps(head, context, barrier, timed);
-    auto [begin, end] = context.partition(features);
-    if (item.n == 1 && tail_n == 1) {
-      std::memcpy(tails + item.first * tail_size + tail.in.offset + begin,
-                  context.at(head.out.offset + begin), (end - begin) * sizeof(float));
-      end = begin;
-    }
-    for (size_t f = begin; f < end; ++f)
-      for (size_t i = 0; i < item.count; ++i) {
-        size_t image = item.first + i;
-        float* to = tail_n == 1 ? tails + image * tail_size + tail.in.offset + f
-                                : tails + (tail.in.offset + f) * tail_n + image;
-        *to = context.at(head.out.offset + f)[i];
-      }
-    barrier.wait();
+  Team team(threads);
+  size_t size = team.size();
+  // Both do a task in the context of each thread: of those of the team, and of one that is `rank`.
+  auto by_team = [&](float* arena, size_t n, const auto& task) {
+    team.run(size, [&](size_t rank) {
+      task(ThreadContext{arena, n, scratches + rank * layout.scratch, rank, size});
+    });
+  };
+  auto alone = [&](size_t rank) {
+    return [&, rank](float* arena, size_t n, const auto& task) {
+      task(ThreadContext{arena, n, scratches + rank * layout.scratch, 0, 1});
+    };
   };
 
-  with_team(threads, [&](size_t rank, size_t size, Barrier& barrier) {
-    Barrier alone(1);
-    float* scratch = scratches + rank * layout.scratch;
-    // As many items as divide evenly are computed by one thread each, the others by the whole team.
-    size_t evenly = layout.arenas == 1 ? 0 : items.size() / size * size;
-    for (size_t i = rank; i < evenly; i += size)
-      run_head(items[i], {workspace->data + rank * layout.arena, items[i].n, scratch, 0, 1}, alone,
-               times(items[i].mode, rank));
-    barrier.wait();
-    for (size_t i = evenly; i < items.size(); ++i)
-      run_head(items[i], {workspace->data, items[i].n, scratch, rank, size}, barrier,
-               times(items[i].mode, rank));
-    for (size_t image = 0; image < tail_runs; ++image) {
-      ThreadContext context{tails + image * tail_size, tail_n, scratch, rank, size};
-      run_steps(tail, context, barrier, times(Mode::tail, rank));
-      size_t outputs = tail.out.size(), count = tail_n == 1 ? 1 : images;
+  auto run_head = [&](const WorkItem& item, float* arena, const auto& each, double* timed) {
+    const Program& head = program(item.mode);
+    each(arena, item.n,
+         [&](const ThreadContext& context) { load_images(head, x, item, context); });
+    run_steps(head, arena, item.n, each, timed);
+    each(arena, item.n, [&](const ThreadContext& context) {
+      auto [begin, end] = context.partition(features);
+      if (item.n == 1 && tail_n == 1) {
+        std::memcpy(tails + item.first * tail_size + tail.in.offset + begin,
+                    context.at(head.out.offset + begin), (end - begin) * sizeof(float));
+        return;
+      }
+      for (size_t f = begin; f < end; ++f)
+        for (size_t i = 0; i < item.count; ++i) {
+          size_t image = item.first + i;
+          float* to = tail_n == 1 ? tails + image * tail_size + tail.in.offset + f
+                                  : tails + (tail.in.offset + f) * tail_n + image;
+          *to = context.at(head.out.offset + f)[i];
+        }
+    });
+  };
+
+  // As many items as divide evenly are computed by one thread each, the others by the whole team.
+  size_t evenly = layout.arenas == 1 ? 0 : items.size() / size * size;
+  if (evenly)
+    team.run(size, [&](size_t rank) {
+      for (size_t i = rank; i < evenly; i += size)
+        run_head(items[i], workspace->data + rank * layout.arena, alone(rank),
+                 times(items[i].mode, rank));
+    });
+  for (size_t i = evenly; i < items.size(); ++i)
+    run_head(items[i], workspace->data, by_team, times(items[i].mode, 0));
+  for (size_t image = 0; image < tail_runs; ++image) {
+    float* arena = tails + image * tail_size;
+    run_steps(tail, arena, tail_n, by_team, times(Mode::tail, 0));
+    size_t outputs = tail.out.size(), count = tail_n == 1 ? 1 : images;
+    by_team(arena, tail_n, [&](const ThreadContext& context) {
       auto [begin, end] = context.partition(outputs);
       for (size_t o = begin; o < end; ++o)
         for (size_t i = 0; i < count; ++i)
           y[(image + i) * outputs + o] = context.at(tail.out.offset + o)[i];
-    }
-  });
+    });
+  }
   workspaces_.recycle(std::move(workspace));
 }
 

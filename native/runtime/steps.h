@@ -1,7 +1,7 @@
 // The steps of a program: what the planner (skinny/runtime/plan.py) makes of a graph.
 //
-// The threads of a team run a step together, each on a range of its work, and meet at a barrier
-// between steps. Steps are immutable: one program serves any number of callers at once.
+// The threads of a team run a step together, each on a range of its work; the next step begins when
+// all are done. Steps are immutable: one program serves any number of callers at once.
 #pragma once
 
 #include <atomic>

@@ -2,7 +2,8 @@
 
 #include <unistd.h>
 
-#include <chrono>
+#include <array>
+#include <atomic>
 #include <mutex>
 #include <new>
 #include <system_error>
@@ -15,12 +16,11 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::steady_clock;
 
-// How long a thread spins before it sleeps. Threads reach a barrier a few microseconds apart, and
-// waking a sleeping thread takes longer than that. But where another process has the other core, a
-// spinning thread keeps the thread it waits for from running. Between calls there is no such thread,
-// and calls from Python are farther apart.
-constexpr microseconds spin_at_barrier{10};
-constexpr microseconds spin_between_calls{50};
+// How long a thread spins before it sleeps. Tasks follow each other within microseconds, and waking
+// a sleeping thread takes longer than that. But where another process has the other core, a
+// spinning thread keeps the thread it waits for from running.
+constexpr microseconds spin_for_others{10};
+constexpr microseconds spin_for_a_task{50};
 
 inline void pause() {
 #if defined(__x86_64__)
@@ -44,53 +44,76 @@ void wait_while(const std::atomic<uint32_t>& value, uint32_t old, microseconds s
   while (!changed()) value.wait(old, std::memory_order_acquire);
 }
 
+}  // namespace
+
+// Tasks are numbered. claimed_[rank] is the number of the last task whose rank has been begun: who
+// changes it from the number before to the current one does that rank. All ranks of a task are done
+// before the next one is published, so that a thread which wakes too late finds them claimed.
 class ThreadPool {
  public:
-  // False when the pool is working for another caller.
-  bool run(size_t wanted, const Work& work) {
-    std::unique_lock lock(busy_, std::try_to_lock);
-    if (!lock) return false;
+  // Locks the pool for a team of `wanted` threads. Returns how many it has; 0 when it works for
+  // another caller.
+  size_t acquire(size_t wanted) {
+    if (!busy_.try_lock()) return 0;
     try {
       while (helpers_.size() + 1 < wanted) {
         size_t rank = helpers_.size() + 1;
-        uint32_t seen = round_.load();
+        uint32_t seen = number_.load();
         helpers_.emplace_back([this, rank, seen] { help(rank, seen); });
       }
     } catch (const std::system_error&) {  // the system has no more threads: a smaller team
-      wanted = helpers_.size() + 1;
     } catch (const std::bad_alloc&) {
-      wanted = helpers_.size() + 1;
     }
-    Barrier barrier(wanted);
-    work_ = &work;
-    barrier_ = &barrier;
-    size_ = wanted;
-    running_.store(static_cast<uint32_t>(helpers_.size()), std::memory_order_relaxed);
-    round_.fetch_add(1, std::memory_order_release);
-    round_.notify_all();
-    work(0, wanted, barrier);
-    for (uint32_t running; (running = running_.load(std::memory_order_acquire)) != 0;)
-      wait_while(running_, running, spin_at_barrier);
-    return true;
+    return wanted < helpers_.size() + 1 ? wanted : helpers_.size() + 1;
+  }
+  void release() { busy_.unlock(); }
+
+  void run(size_t ranks, const void* task, void (*call)(const void*, size_t)) {
+    uint32_t number = number_.load(std::memory_order_relaxed) + 1;
+    for (size_t rank = 1; rank <= helpers_.size(); ++rank)
+      claimed_[rank].store(rank < ranks ? number - 1 : number, std::memory_order_relaxed);
+    task_ = task;
+    call_ = call;
+    left_.store(static_cast<uint32_t>(ranks), std::memory_order_relaxed);
+    number_.store(number, std::memory_order_release);
+    number_.notify_all();
+    call(task, 0);
+    uint32_t done = 1;
+    for (size_t rank = 1; rank < ranks; ++rank)
+      if (claim(rank, number)) {
+        call(task, rank);
+        ++done;
+      }
+    uint32_t left = left_.fetch_sub(done, std::memory_order_acq_rel) - done;
+    for (; left; left = left_.load(std::memory_order_acquire))
+      wait_while(left_, left, spin_for_others);
   }
 
  private:
+  bool claim(size_t rank, uint32_t number) {
+    uint32_t before = number - 1;
+    return claimed_[rank].compare_exchange_strong(before, number, std::memory_order_acq_rel);
+  }
+
   void help(size_t rank, uint32_t seen) {
     for (;;) {
-      wait_while(round_, seen, spin_between_calls);
-      ++seen;
-      if (rank < size_) (*work_)(rank, size_, *barrier_);
-      if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) running_.notify_one();
+      wait_while(number_, seen, spin_for_a_task);
+      seen = number_.load(std::memory_order_acquire);
+      if (!claim(rank, seen)) continue;
+      call_(task_, rank);
+      if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) left_.notify_one();
     }
   }
 
   std::mutex busy_;
   std::vector<std::thread> helpers_;
-  const Work* work_ = nullptr;
-  Barrier* barrier_ = nullptr;
-  size_t size_ = 0;
-  std::atomic<uint32_t> round_{0}, running_{0};
+  const void* task_ = nullptr;
+  void (*call_)(const void*, size_t) = nullptr;
+  std::array<std::atomic<uint32_t>, max_threads> claimed_{};
+  std::atomic<uint32_t> number_{0}, left_{0};
 };
+
+namespace {
 
 // The process's pool. Never destroyed: its threads wait until the process ends. A forked child has
 // none of these threads, and perhaps a locked mutex, so it starts a pool of its own.
@@ -110,22 +133,19 @@ ThreadPool& pool() {
 
 }  // namespace
 
-void Barrier::wait() {
-  if (threads_ == 1) return;
-  uint32_t round = round_.load(std::memory_order_acquire);
-  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads_) {
-    arrived_.store(0, std::memory_order_relaxed);
-    round_.fetch_add(1, std::memory_order_release);
-    round_.notify_all();
-  } else {
-    wait_while(round_, round, spin_at_barrier);
-  }
+Team::Team(size_t wanted) {
+  if (wanted < 2) return;
+  ThreadPool& found = pool();
+  size_t size = found.acquire(wanted < max_threads ? wanted : max_threads);
+  if (size) pool_ = &found, size_ = size;
 }
 
-void with_team(size_t wanted, const Work& work) {
-  if (wanted > 1 && pool().run(wanted, work)) return;
-  Barrier alone(1);
-  work(0, 1, alone);
+Team::~Team() {
+  if (pool_) pool_->release();
+}
+
+void Team::run(size_t ranks, const void* task, void (*call)(const void* task, size_t rank)) {
+  pool_->run(ranks, task, call);
 }
 
 }  // namespace skinny

@@ -1,34 +1,45 @@
-// A team of threads that work on one inference, and wait for each other between its steps.
+// Threads that do the tasks of one inference together, one task after the other.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
-#include <functional>
 
 namespace skinny {
 
-// No thread leaves wait() before all threads have entered it. Spins for a moment, since steps take
-// microseconds, then sleeps, since another process may have the other core.
-class Barrier {
+constexpr size_t max_threads = 1024;
+
+class ThreadPool;
+
+// A task is divided into ranks. The caller of run() does rank 0, and then every rank that no other
+// thread has begun: where the system lets a thread wait, because other processes want the cores,
+// nobody waits for that thread.
+class Team {
  public:
-  explicit Barrier(size_t threads) : threads_(threads) {}
-  void wait();
+  // A team of `wanted` threads (at most max_threads), one of which is the caller's; or of one, when
+  // the process's one pool of threads works for another caller: both then run side by side.
+  explicit Team(size_t wanted);
+  ~Team();
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  size_t size() const { return size_; }
+
+  // task(rank) for every rank below `ranks`, which is at most size(); returns when all are done.
+  // `task` must not throw.
+  template <class Task>
+  void run(size_t ranks, const Task& task) {
+    if (ranks > 1)
+      run(ranks, &task, [](const void* of, size_t rank) { (*static_cast<const Task*>(of))(rank); });
+    else
+      task(size_t{0});
+  }
 
  private:
-  const size_t threads_;
-  std::atomic<size_t> arrived_{0};
-  std::atomic<uint32_t> round_{0};
+  void run(size_t ranks, const void* task, void (*call)(const void* task, size_t rank));
+
+  ThreadPool* pool_ = nullptr;  // locked for this team; null for a team of one
+  size_t size_ = 1;
 };
-
-// Thread `rank` of a team of `size`, whose threads share the barrier.
-using Work = std::function<void(size_t rank, size_t size, Barrier& barrier)>;
-
-// Calls work once for each thread of a team, one of which is the caller's. The team has `wanted`
-// threads; or one, when the process's one pool of threads is busy with another caller: both then
-// run side by side. `work` must not throw, and must be right for any size.
-void with_team(size_t wanted, const Work& work);
 
 // Seconds, for the differences between two.
 inline double now() {

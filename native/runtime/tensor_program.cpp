@@ -145,31 +145,28 @@ std::vector<double> TensorProgram::run(const std::vector<const void*>& inputs,
                                        const std::vector<float*>& outputs, size_t threads,
                                        bool timed) const {
   size_t first = inputs_.size(), last = first + steps_.size(), count = last + outputs_.size();
-  std::vector<size_t> team = thread_counts(threads);
-  size_t most = count ? *std::max_element(team.begin(), team.end()) : 1;
+  std::vector<size_t> counts = thread_counts(threads);
+  size_t most = count ? *std::max_element(counts.begin(), counts.end()) : 1;
   auto workspace = workspaces_.acquire(workspace_bytes(most) / sizeof(float));
   float* scratches = workspace->data + round_up(cells_ + arena_slack, 16);
   std::vector<double> seconds(timed ? steps_.size() : 0);
   Mistake mistake;
-  with_team(most, [&](size_t rank, size_t size, Barrier& barrier) {
-    for (size_t i = 0; i < count; ++i) {
-      // Neighbouring tasks for one thread need no barrier between them.
-      size_t own = std::min(team[i], size);
-      double start = timed && rank == 0 ? now() : 0;
-      if (rank < own) {
-        ThreadContext context{workspace->data, 1, scratches + rank * scratch_, rank, own, &mistake};
-        if (i < first)
-          load(inputs_[i], inputs[i], context);
-        else if (i < last)
-          steps_[i - first].step->run(context);
-        else
-          outputs_[i - last].copy.run(outputs_[i - last].source.from(context), outputs[i - last],
-                                      rank, own);
-      }
-      if (i + 1 == count || own > 1 || team[i + 1] > 1) barrier.wait();
-      if (timed && rank == 0 && i >= first && i < last) seconds[i - first] = now() - start;
-    }
-  });
+  Team team(most);
+  for (size_t i = 0; i < count; ++i) {
+    size_t size = std::min(counts[i], team.size());
+    double start = timed ? now() : 0;
+    team.run(size, [&](size_t rank) {
+      ThreadContext context{workspace->data, 1, scratches + rank * scratch_, rank, size, &mistake};
+      if (i < first)
+        load(inputs_[i], inputs[i], context);
+      else if (i < last)
+        steps_[i - first].step->run(context);
+      else
+        outputs_[i - last].copy.run(outputs_[i - last].source.from(context), outputs[i - last],
+                                    rank, size);
+    });
+    if (timed && i >= first && i < last) seconds[i - first] = now() - start;
+  }
   workspaces_.recycle(std::move(workspace));
   if (mistake.found) raise(mistake);
   return seconds;

@@ -7,7 +7,7 @@ from skinny.runtime.step_info import StepInfo
 # Rough: an operation of a layer that reads its weights for one vector, and
 # of a layer that uses them many times; and what any step takes.
 _NS_LINEAR, _NS_OTHER, _NS_STEP = 0.15, 0.02, 200.0
-# Waking a thread and meeting it at every barrier costs some microseconds, and far more where other
+# Waking a thread and waiting for it after every step costs some microseconds, and more where other
 # processes want the cores: each thread must have this much to do.
 _NS_OF_A_THREAD = 20_000.0
 
