@@ -78,7 +78,7 @@ def test_every_aten_operation_of_the_registry_is_used_by_a_function():
     used = set()
     for name in FUNCTIONS:
         program = program_of(name)[-1]
-        used |= {name_of(node) for node in program.graph.nodes if node.op == "call_function"}
+        used |= {name_of(node.target) for node in program.graph.nodes if node.op == "call_function"}
     assert sorted(set(imports("aten")) - used) == []
 
 

@@ -9,7 +9,6 @@ from tests.graph import running
 from tests.graph.cases import CASES
 
 from skinny import graph as G
-from skinny.errors import SkinnyError
 from skinny.graph.registry import operation
 
 ALL = [
@@ -53,7 +52,7 @@ def test_the_reference_computes_what_torch_computes(op, case):
 @pytest.mark.parametrize(("op", "case"), ALL)
 def test_onnx_computes_the_same_and_comes_back(op, case, tmp_path):
     graph, given = graph_and_feeds(op, case)
-    if op == "embedding_bag" or not case.exports:
+    if not case.exports:
         return
     want = running.run(graph, given, case.tensors)
     model = running.onnx_bytes(graph, case.tensors, dict.fromkeys(graph.free_sizes, 0))
@@ -62,10 +61,3 @@ def test_onnx_computes_the_same_and_comes_back(op, case, tmp_path):
             running.same(got, expected)
     for got, expected in zip(running.run_imported(model, tmp_path, given), want, strict=True):
         running.same(got, expected)
-
-
-def test_embedding_bag_is_refused_as_onnx():
-    case = CASES["embedding_bag"][0]
-    graph = graph_and_feeds("embedding_bag", case)[0]
-    with pytest.raises(SkinnyError, match="ONNX has no embedding_bag"):
-        running.onnx_bytes(graph, case.tensors)

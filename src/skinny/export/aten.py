@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 import torch
 from torch.fx import Node
 
 from skinny.graph.builder import Builder, UnsupportedError
 from skinny.graph.graph import Operand
+from skinny.graph.ops.constants import literal
 from skinny.graph.values import Array, own_dtype
 
 _RENAMED = {  # arguments that ATen names differently from one overload to the next
@@ -113,17 +113,8 @@ class Call:
             value: Operand = self._values[given]
             return value
         if isinstance(given, bool | int | float):
-            finite = isinstance(given, int) or np.isfinite(given)
-            return given if finite else self._infinite(given)
+            return literal(self._g, given)
         raise UnsupportedError(f"of {type(given).__name__}")
-
-    def _infinite(self, given: float) -> Operand:
-        """JSON has no infinities: twice the largest float is one."""
-        if np.isnan(given):
-            raise UnsupportedError("of NaN")
-        largest = float(np.finfo(np.float32).max)
-        huge = self._g.emit("full", shape=[], value=largest, dtype="float32")
-        return str(self._g.emit("mul", huge, 2.0 if given > 0 else -2.0))
 
     def _plain(self, given: Any) -> Any:
         if isinstance(given, Node):
@@ -135,13 +126,14 @@ class Call:
         return given
 
 
-def name_of(node: Node) -> str:
+def name_of(target: Any) -> str:
     """The name of an operation without its overload: "add" for aten.add.Tensor and for
-    operator.add, which is arithmetic on sizes; with its library if that is not ATen."""
-    schema = getattr(node.target, "_schema", None)
+    operator.add, which is arithmetic on sizes; with its library if that is neither ATen nor ours
+    (skinny.export.recurrent)."""
+    schema = getattr(target, "_schema", None)
     if schema is not None:
-        return str(schema.name).removeprefix("aten::")
-    return _PYTHON.get(getattr(node.target, "__name__", ""), "")
+        return str(schema.name).removeprefix("aten::").removeprefix("skinny::")
+    return _PYTHON.get(getattr(target, "__name__", ""), "")
 
 
 # Arithmetic on sizes.

@@ -48,7 +48,7 @@ def to_onnx(packed: str | os.PathLike[str], path: str | os.PathLike[str]) -> Non
         def tensor(name: str) -> Array:
             dtype = COMPUTED[file.entry(name).dtype]
             read = file.read_float32 if dtype == "float32" else file.read
-            return np.ascontiguousarray(read(name), dtype)
+            return np.asarray(read(name), dtype, order="C")
 
         graph = from_json(file.graph, spec)
         model = Writer(graph, _sample(graph, spec, tensor), spec, tensor).model()

@@ -131,7 +131,9 @@ class Call:
         (count,) = self._g.shape(value)
         if count is None:
             raise UnsupportedError("with a number of arguments that depends on the input")
-        return [self._g.emit("select", value, axis=0, index=at) for at in range(count)]
+        items = [self._g.emit("select", value, axis=0, index=at) for at in range(count)]
+        found = [self._g.known(item) for item in items]
+        return [n if a is None else a.item() for n, a in zip(items, found, strict=True)]
 
     def size(self, which: int | str) -> int | str:
         given = self.plain(which)

@@ -110,7 +110,7 @@ class _Tensors:
         name = f"imported.{len(self.used)}"
         while name in self._protos or name in self._read:
             name += "'"
-        self._read[name] = np.ascontiguousarray(array)
+        self._read[name] = np.asarray(array, order="C")
         if value is not None:
             self._added[value] = name
         return self.stored(name)

@@ -106,7 +106,7 @@ class Writer:
     def tensor(self, name: str) -> str:
         label = f"tensor:{name}" if name in self._taken else name
         if label not in self._constants:
-            array = np.ascontiguousarray(self._tensor(name))
+            array = np.asarray(self._tensor(name), order="C")
             self._constants[label] = self._onnx.numpy_helper.from_array(array, label)
         return label
 

@@ -1,5 +1,6 @@
 """The graph of a torch model: exported, then imported operation by operation."""
 
+import functools
 import itertools
 import operator
 import warnings
@@ -17,6 +18,7 @@ from skinny.errors import SkinnyError
 from skinny.export.aten import Call, name_of
 from skinny.export.examples import Examples
 from skinny.export.lrn import match_lrn
+from skinny.export.recurrent import WholeRecurrentLayers
 from skinny.graph.builder import Builder, UnsupportedError
 from skinny.graph.errors import GraphError, MisfitError
 from skinny.graph.graph import Graph, Input
@@ -53,8 +55,8 @@ def _export(model: nn.Module, examples: Examples) -> ExportedProgram:
     training = {module: module.training for module in model.modules()}
     try:
         model.eval()
-        with warnings.catch_warnings():  # torch warns of its own internals
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(), WholeRecurrentLayers():
+            warnings.simplefilter("ignore")  # torch warns of its own internals
             return torch.export.export(
                 model, examples.args, examples.kwargs, dynamic_shapes=examples.dynamic_shapes
             )
@@ -62,8 +64,12 @@ def _export(model: nn.Module, examples: Examples) -> ExportedProgram:
         raise
     except Exception as problem:
         lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-        told = (line for line in lines if "specialized it to be a constant" in line)
-        first = next(told, lines[0] if lines else type(problem).__name__)
+        first = lines[0] if lines else type(problem).__name__
+        if any("specialized it to be a constant" in line for line in lines):
+            first = (
+                "it makes a number of a size that must stay free, as len(x) and int(x.shape[0]) "
+                "do; write x.shape[0]"
+            )
         raise UnsupportedOperationError(
             f"torch.export cannot take the graph of {type(model).__name__}: {first} "
             "(weights_only=True packs it without a graph)"
@@ -74,34 +80,36 @@ def _export(model: nn.Module, examples: Examples) -> ExportedProgram:
 
 
 def _decomposed(program: ExportedProgram) -> ExportedProgram:
-    """The program in operations we have, as far as torch can decompose the others."""
-    known = imports("aten").keys() | _IDENTITY | _IGNORED
-    tried: set[Any] = set()
+    """The program in operations we have, as far as torch can decompose the others, and without
+    operations in place. Most programs are that as they are, which saves tracing them again."""
+    if all(_is_ours(node) for node in program.graph.nodes if node.op == "call_function"):
+        return program
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        program = program.run_decompositions({})
-        while True:
-            foreign = {
-                node.target
-                for node in program.graph.nodes
-                if node.op == "call_function" and name_of(node) and name_of(node) not in known
-            }
-            table = {op: rule for op in foreign - tried if (rule := _decomposition(op))}
-            if not table:
-                return program
-            tried |= foreign
-            program = program.run_decompositions(table)
+        decomposed: ExportedProgram = program.run_decompositions(dict(_decompositions()))
+        return decomposed
 
 
-def _decomposition(op: Any) -> Callable[..., Any] | None:
-    rules: Mapping[Any, Callable[..., Any]] = torch._decomp.core_aten_decompositions()
-    if op in rules:
-        return rules[op]
-    registered = torch._decomp.decomposition_table
-    if op in registered:
-        return registered[op]
-    composite = isinstance(op, torch._ops.OpOverload) and op._can_decompose()
-    return op.decompose if composite else None
+def _is_ours(node: Node) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    if schema is None:
+        return node.target is operator.getitem or bool(name_of(node.target))
+    return not schema.is_mutable and name_of(node.target) in _known()
+
+
+@functools.cache
+def _known() -> frozenset[str]:
+    return frozenset(imports("aten").keys() | _IDENTITY | _IGNORED)
+
+
+@functools.cache
+def _decompositions() -> Mapping[Any, Callable[..., Any]]:
+    """Torch's rules for the operations that we do not have, its own core ones first."""
+    rules: dict[Any, Callable[..., Any]] = {
+        **torch._decomp.decomposition_table,
+        **torch.export.default_decompositions(),
+    }
+    return {op: rule for op, rule in rules.items() if name_of(op) not in _known()}
 
 
 class _Import:
@@ -215,7 +223,7 @@ class _Import:
 
     def _absorb_lrns(self) -> set[Node]:
         """Local response normalisation, which torch decomposes into ten operations."""
-        found = {n: match_lrn(n) for n in self.program.graph.nodes if name_of(n) == "div"}
+        found = {n: match_lrn(n) for n in self.program.graph.nodes if name_of(n.target) == "div"}
         self.lrns = {node: lrn for node, lrn in found.items() if lrn is not None}
         return {inner for lrn in self.lrns.values() for inner in lrn.inner}
 
@@ -227,7 +235,7 @@ class _Import:
             lrn = self.lrns[node]
             self.values[node] = self.g.emit("lrn", self.values[lrn.source], **lrn.attributes)
             return
-        name = name_of(node)
+        name = name_of(node.target)
         if name in _IGNORED:
             return
         call = Call(node, self.g, self.values, self.tensors, self._store)
@@ -245,8 +253,8 @@ class _Import:
         source = self.values.get(of)
         if isinstance(source, tuple) and isinstance(index, int) and index < len(source):
             self.values[node] = source[index]
-        elif source is not None:
-            self._problem(node, f"result {index} of {name_of(of)}")
+        elif source is not None and node.users:
+            self._problem(node, f"result {index} of {name_of(of.target)}")
         else:
             self.failed.add(node)
 
@@ -257,7 +265,7 @@ class _Import:
         try:
             self.values[node] = emit()
         except (UnsupportedError, MisfitError, GraphError) as how:
-            self._problem(node, f"{name_of(node)} {how}")
+            self._problem(node, f"{name_of(node.target)} {how}")
 
     def _problem(self, node: Node, what: str) -> None:
         self.failed.add(node)

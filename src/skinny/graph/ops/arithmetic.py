@@ -287,7 +287,7 @@ def _logic(op: str, function: Binary, op_type: str) -> None:
         write=write,
         aten_imports={
             f"logical_{op}": aten(f"logical_{op}", "self", "other"),
-            f"bitwise_{op}": bitwise,
+            **dict.fromkeys((f"bitwise_{op}", f"__{op}__"), bitwise),
         },
     )
 

@@ -1,5 +1,6 @@
 """Values that come from the file or from sizes, not from the input's elements."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from skinny.graph.attributes import axis, dtype, number, size, sizes, tensor
 from skinny.graph.builder import Builder
 from skinny.graph.errors import require
 from skinny.graph.forms import Call, Writer
-from skinny.graph.graph import Node
+from skinny.graph.graph import Node, Operand
 from skinny.graph.registry import register
 from skinny.graph.values import Shape, Spec, as_array, axis_of, own_dtype
 
@@ -77,27 +78,43 @@ def _write_full(writer: Writer, node: Node) -> None:
     writer.add("Expand", [value, writer.sizes(node["shape"], "")], node.output)
 
 
+def literal(g: Builder, value: bool | int | float) -> Operand:
+    """A number as an operand. JSON has no infinities: twice the largest float is one, and the
+    difference of two is no number."""
+    if math.isfinite(value):
+        return value
+    largest = float(np.finfo(np.float32).max)
+    huge = g.emit("full", shape=[], value=largest, dtype="float32")
+    made = g.emit("mul", huge, -2.0 if value < 0 else 2.0)
+    return str(g.emit("sub", made, made) if math.isnan(value) else made)
+
+
+def _of_one_value(g: Builder, filler: Operand, shape: Any, dtype: str) -> Any:
+    if isinstance(filler, str):
+        wide = g.emit("expand", filler, shape=shape)
+        return wide if g.spec(wide).dtype == dtype else g.emit("cast", wide, dtype=dtype)
+    return g.emit("full", shape=shape, value=filler, dtype=dtype)
+
+
 def _filled(value: Any, *, like: bool = False) -> Any:
     """full, zeros and ones, with a shape or that of another tensor."""
 
     def emit(g: Builder, call: Call) -> Any:
-        filler = call.plain("fill_value") if value is None else value
+        filler = call.value("fill_value") if value is None else value
         if like:
             x = call.value("self")
             shape: Any = [g.size(x, at) for at in range(g.rank(x))]
         else:
             shape = call.plain("size") if call.has("size") else []
-        if isinstance(filler, str):
-            return g.emit("cast", g.emit("expand", filler, shape=shape), dtype=call.result_dtype)
-        return g.emit("full", shape=shape, value=filler, dtype=call.result_dtype)
+        return _of_one_value(g, filler, shape, call.result_dtype)
 
     return emit
 
 
 def _of_shape_from_onnx(g: Builder, call: Call) -> Any:
     value = call.plain("value", np.zeros(1, np.float32))
-    given = own_dtype(value.dtype)
-    return g.emit("full", shape=call.plain(0), value=value.ravel()[0].item(), dtype=given)
+    filler = literal(g, value.ravel()[0].item())
+    return _of_one_value(g, filler, call.plain(0), own_dtype(value.dtype))
 
 
 register(
@@ -109,9 +126,7 @@ register(
     reference=lambda a: np.full(a.shape, as_array(a.value, a.dtype)),
     aten={
         **{name: _filled(None) for name in ("full", "new_full")},
-        "scalar_tensor": lambda g, call: g.emit(
-            "full", shape=[], value=call.plain("s"), dtype=call.result_dtype
-        ),
+        "scalar_tensor": lambda g, call: _of_one_value(g, call.value("s"), [], call.result_dtype),
         **{name: _filled(0) for name in ("zeros", "new_zeros", "empty", "new_empty")},
         **{name: _filled(1) for name in ("ones", "new_ones")},
         "full_like": _filled(None, like=True),

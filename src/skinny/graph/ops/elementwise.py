@@ -224,7 +224,7 @@ register(
     attributes={"dtype": dtype},
     infer=lambda a, x: Spec(a.dtype, x.shape),
     reference=lambda a, x: x.astype(a.dtype),
-    aten=dict.fromkeys(("_to_copy", "type_as"), _cast),
+    aten=dict.fromkeys(("_to_copy", "to", "type_as"), _cast),
     onnx={"Cast": _cast, "CastLike": _cast},
     to_onnx=lambda writer, node: writer.cast(
         writer.operand(node.inputs[0]), node["dtype"], node.output

@@ -1,16 +1,14 @@
-"""Products of matrices: fully connected layers, matmul, embeddings."""
+"""Products of matrices: fully connected layers, matmul."""
 
-import itertools
 from typing import Any
 
 import numpy as np
 
-from skinny.graph.attributes import boolean, choice, integer, tensor
-from skinny.graph.builder import Builder, UnsupportedError
+from skinny.graph.attributes import boolean, tensor
+from skinny.graph.builder import Builder
 from skinny.graph.errors import MisfitError, require
 from skinny.graph.forms import Call, Writer, aten, to_onnx
 from skinny.graph.graph import Node, Operand
-from skinny.graph.ops.indexing import checked
 from skinny.graph.registry import Attributes, register
 from skinny.graph.values import Array, Spec
 
@@ -181,98 +179,3 @@ register(
     },
     to_onnx=to_onnx("MatMul", dtype="float32"),
 )
-
-
-# ---- embeddings
-
-
-def _rows(a: Attributes, index: Array) -> Array:
-    rows: Array = a.weight[checked(index, a.weight.shape[0])]
-    return rows
-
-
-def _looked_up(a: Attributes, index: Spec) -> Spec:
-    require(index.dtype in ("int64", "int32"), "needs integers for indices")
-    return Spec("float32", (*index.shape, a.weight.shape[1]))
-
-
-def _embedding_from_aten(g: Builder, call: Call) -> Any:
-    if call.is_stored("weight"):
-        weight = _name(call.stored("weight"))
-        return g.emit("embedding", call.value("indices"), weight=weight)
-    return g.emit("gather_rows", call.value("weight"), call.value("indices"), axis=0)
-
-
-register(
-    "embedding",
-    computes="the rows of W that an integer tensor names",
-    attributes={"weight": tensor(2)},
-    infer=_looked_up,
-    reference=_rows,
-    aten={"embedding": _embedding_from_aten},
-    to_onnx=lambda writer, node: writer.add(
-        "Gather", [writer.tensor(node["weight"]), writer.operand(node.inputs[0])], node.output
-    ),
-)
-
-
-def _bag_shape(a: Attributes, index: Spec, offsets: Spec) -> Spec:
-    require(index.ndim == 1 and offsets.ndim == 1, "needs vectors of indices and offsets")
-    integers = all(spec.dtype in ("int64", "int32") for spec in (index, offsets))
-    require(integers, "needs integers for indices and offsets")
-    bags = offsets.shape[0] - (1 if a.include_last_offset else 0)
-    return Spec("float32", (bags, a.weight.shape[1]))
-
-
-def _bag(a: Attributes, index: Array, offsets: Array) -> Array:
-    rows = _rows(a, index)
-    edges = offsets.tolist() if a.include_last_offset else [*offsets.tolist(), len(index)]
-    made = []
-    for begin, end in itertools.pairwise(edges):
-        bag = rows[begin:end]
-        if a.padding_index is not None:
-            bag = bag[np.asarray(index[begin:end]) != a.padding_index % a.weight.shape[0]]
-        empty = np.zeros(a.weight.shape[1], np.float32)
-        if len(bag) == 0:
-            made.append(empty)
-        else:
-            made.append(getattr(np, a.mode)(bag, axis=0))
-    return np.stack(made) if made else np.zeros((0, a.weight.shape[1]), np.float32)
-
-
-def _bag_from_aten(g: Builder, call: Call) -> Any:
-    if call.has("per_sample_weights"):
-        raise UnsupportedError("with weights for each sample")
-    padding = call.plain("padding_idx", -1)
-    bag = g.emit(
-        "embedding_bag",
-        call.value("indices"),
-        call.value("offsets"),
-        weight=_name(call.stored("weight")),
-        mode=("sum", "mean", "max")[call.plain("mode", 0)],
-        include_last_offset=bool(call.plain("include_last_offset", False)),
-        padding_index=None if padding is None or padding < 0 else padding,
-    )
-    return (bag,)
-
-
-def _refuse_bag(writer: Writer, node: Node) -> None:
-    raise UnsupportedError("ONNX has no embedding_bag")
-
-
-register(
-    "embedding_bag",
-    computes="sums, means or maxima of the rows of W between two offsets",
-    inputs=(2, 2),
-    attributes={
-        "weight": tensor(2),
-        "mode": choice("sum", "mean", "max"),
-        "include_last_offset": boolean.with_default(False),
-        "padding_index": integer(0).optional(),
-    },
-    infer=_bag_shape,
-    reference=_bag,
-    aten={"embedding_bag": _bag_from_aten, "_embedding_bag": _bag_from_aten,
-          "_embedding_bag_forward_only": _bag_from_aten},
-    to_onnx=_refuse_bag,
-)  # fmt: skip

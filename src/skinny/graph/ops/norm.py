@@ -103,6 +103,7 @@ register(
     infer=_batch_norm_shape,
     reference=_batch_norm,
     aten={
+        "batch_norm": _batch_norm_from_aten,
         "_native_batch_norm_legit_no_training": lambda g, call: (_batch_norm_from_aten(g, call),),
     },
     onnx={"BatchNormalization": _batch_norm_from_onnx},

@@ -121,7 +121,23 @@ def _onnx_flatten(g: Builder, call: Call) -> Any:
 
 
 def _view(g: Builder, call: Call) -> Any:
-    return reshape_to(g, call.value("self"), tuple(call.plain("size")))
+    wish = call.plain("size") if call.has("size") else call.plain("shape")
+    return reshape_to(g, call.value("self"), tuple(wish))
+
+
+def _flatten(g: Builder, call: Call) -> Any:
+    x = call.value("self")
+    rank = g.rank(x)
+    if rank == 0:
+        return g.emit("reshape", x, shape=(1,))
+    start, end = (axis_of(call.plain(name), rank) for name in ("start_dim", "end_dim"))
+    return flattened(g, x, start, end)
+
+
+def _unflatten(g: Builder, call: Call) -> Any:
+    x = call.value("self")
+    wish, at = _sizes_after(g, x), axis_of(call.plain("dim"), g.rank(x))
+    return reshape_to(g, x, (*wish[:at], *call.plain("sizes"), *wish[at + 1 :]))
 
 
 def _onnx_reshape(g: Builder, call: Call) -> Any:
@@ -142,7 +158,10 @@ register(
     reference=lambda a, x: x.reshape(a.shape),
     aten={
         "view": _view,
+        "reshape": _view,
         "_unsafe_view": _view,
+        "flatten": _flatten,
+        "unflatten": _unflatten,
         "unsqueeze": _unsqueeze,
         "squeeze": _squeeze,
     },
