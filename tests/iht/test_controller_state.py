@@ -230,8 +230,10 @@ def test_state_of_another_timeline_or_model_is_refused():
         iht.load_state_dict(IHT(other_model, optimizer_for(other_model), by_step).state_dict())
     with pytest.raises(SkinnyError, match="not the state of an IHT: it has no 'before'"):
         iht.load_state_dict({})
+    other_model = network()
+    plain = IHT(other_model, optimizer_for(other_model), timeline.dense(epochs=8))
     with pytest.raises(SkinnyError, match="another timeline"):
-        iht.load_state_dict(IHT(model, optimizer_for(model), timeline.dense(epochs=8)).state_dict())
+        iht.load_state_dict(plain.state_dict())
     other = nn.Sequential(nn.Linear(3, 4))
     other_iht = IHT(other, optimizer_for(other), LINE)
     for _ in range(3):
@@ -243,7 +245,8 @@ def test_state_of_another_timeline_or_model_is_refused():
 def test_state_of_other_layers_is_refused_before_there_is_a_mask():
     model = network()
     iht = IHT(model, optimizer_for(model), LINE)
-    fewer = IHT(model, optimizer_for(model), LINE, exclude="6")
+    other = network()
+    fewer = IHT(other, optimizer_for(other), LINE, exclude="6")
     with pytest.raises(SkinnyError, match=r"other layers: it has 0.weight, 4.weight; the model"):
         iht.load_state_dict(fewer.state_dict())
 
@@ -259,13 +262,13 @@ def test_state_of_other_layers_is_refused_before_there_is_a_mask():
     ],
 )
 def test_state_made_with_other_options_is_refused_by_name(saved, complaint):
-    model = network()
-    optimizer = optimizer_for(model)
-    iht = IHT(model, optimizer, LINE)
+    def make(**options):
+        model = network()
+        return IHT(model, optimizer_for(model), LINE, **options)
+
     with pytest.raises(SkinnyError, match=complaint):
-        iht.load_state_dict(IHT(model, optimizer, LINE, **saved).state_dict())
-    same = IHT(model, optimizer, LINE, **saved)
-    same.load_state_dict(IHT(model, optimizer, LINE, **saved).state_dict())
+        make().load_state_dict(make(**saved).state_dict())
+    make(**saved).load_state_dict(make(**saved).state_dict())
 
 
 BY_STEP = timeline.sdnn(steps=24, sparsity=0.8, dense=6, sparse=6)

@@ -1,7 +1,8 @@
 """Which models are trained by an IHT, and how far it is: found by their weights, held weakly."""
 
+import gc
 import warnings
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
@@ -12,13 +13,21 @@ from skinny.iht.cursor import Cursor
 _cursors = WeakIdKeyDictionary()  # weight -> the Cursor of its IHT, for as long as the weight lives
 
 
-def add(weights: Iterable[Tensor], cursor: Cursor) -> None:
-    for weight in weights:
+def add(weights: Mapping[str, Tensor], cursor: Cursor) -> None:
+    """An error if another IHT has one of the weights: each would revive what the other prunes."""
+    if _taken(weights):
+        gc.collect()  # an IHT and its optimizer refer to each other: nobody may hold it any more
+    if taken := _taken(weights):
+        raise SkinnyError(
+            f"another IHT is attached to {', '.join(taken)}: call its detach() first, or give "
+            "each of them layers of its own"
+        )
+    for weight in weights.values():
         _cursors[weight] = cursor
 
 
-def remove(weights: Iterable[Tensor], cursor: Cursor) -> None:
-    for weight in weights:
+def remove(weights: Mapping[str, Tensor], cursor: Cursor) -> None:
+    for weight in weights.values():
         if _cursors.get(weight) is cursor:
             del _cursors[weight]
 
@@ -38,3 +47,8 @@ def warn_if_unfinished(model: nn.Module) -> None:
         cursor.check_end()
     except SkinnyError as error:
         warnings.warn(f"the model is not yet what its IHT promises: {error}", stacklevel=3)
+
+
+def _taken(weights: Mapping[str, Tensor]) -> list[str]:
+    found = {name: _cursors.get(weight) for name, weight in weights.items()}
+    return [name for name, cursor in found.items() if cursor is not None and cursor.in_use]

@@ -1,10 +1,11 @@
 """IHT: binds a model, its optimizer and a timeline, and keeps supp(W) inside F to the bit."""
 
 import warnings
+import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +19,7 @@ from skinny.iht import state as states
 from skinny.iht.cursor import Cursor
 from skinny.iht.enforcement import Enforcement
 from skinny.iht.events import Event, MaskUpdate
-from skinny.iht.layers import select
+from skinny.iht.layers import find, select, unwrapped
 from skinny.iht.optimizers import Optimizers
 from skinny.iht.timeline import Span, Timeline
 
@@ -80,12 +81,13 @@ class IHT:
         self.masks: masking.Masks | None = None
         self.history: deque[MaskUpdate] = deque(maxlen=HISTORY)
         self.mask_updates = 0
+        self._model = unwrapped(model)
         self._selection = select(model, include, exclude)
         self.weights = self._selection.weights
         self._optimizers = Optimizers(optimizer, self.weights)
         self._budget, self._score, self._restore, self._seed = budget, score, restore, seed
         self._on_event = on_event
-        self._cursor = Cursor(timeline)
+        self._cursor = Cursor(timeline, owner=weakref.ref(self))
         self._enforcement = Enforcement(self.weights)
         self._before: dict[str, Tensor] = {}  # values at truncation, for restore="last"
         self._past_is_known = False  # looked for, or loaded
@@ -93,11 +95,15 @@ class IHT:
             self._counts(timeline.target)  # an impossible budget is an error now, not at epoch 15
             if warning := self._selection.warning():
                 warnings.warn(warning, stacklevel=2)
+        attached.add(self.weights, self._cursor)
         self._hooks = self._enforcement.hook_gradients()
         self._hooks += self._optimizers.hook(self._before_step, self._after_step)
-        attached.add(self.weights.values(), self._cursor)
         if timeline.unit == "step":
-            self._enter(0)
+            try:
+                self._enter(0)
+            except BaseException:
+                self.detach()
+                raise
 
     def __str__(self) -> str:
         """A table of the layers and their budget, and of what is left dense."""
@@ -137,6 +143,7 @@ class IHT:
         """
         if self.timeline.unit != "epoch":
             return None
+        self._check_in_place()
         self._look_for_a_past()
         event = self._enter(self._cursor.position)
         self._cursor.position += 1
@@ -148,6 +155,7 @@ class IHT:
         An error unless the training came to the last span of its timeline and every layer is within
         its budget. It changes nothing, and may be called earlier to ask.
         """
+        self._check_in_place()
         self._cursor.check_end()
         left = {n: int(torch.count_nonzero(w.detach())) for n, w in self.weights.items()}
         for name, count in left.items() if self.sparse else ():
@@ -164,7 +172,31 @@ class IHT:
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()
-        attached.remove(self.weights.values(), self._cursor)
+        attached.remove(self.weights, self._cursor)
+
+    def apply_to(self, model: nn.Module) -> dict[str, int]:
+        """Give another model the masks of this one: the weights left in each layer, counted.
+
+        For averages of the weights (`torch.optim.swa_utils.AveragedModel`, or any copy of the model
+        that follows it). They come out dense, because the masks change on the way; under the masks
+        of the last span they meet the budget as the model itself does.
+        """
+        if not self.sparse or self.masks is None:
+            raise SkinnyError(
+                "no masks are enforced in a dense span, so that there are none to apply to "
+                "another model: call apply_to in a sparse span, or when the training is over"
+            )
+        left = {}
+        for name, weight in find(model, states.shapes(self.weights)).items():
+            masking.apply_(weight, self.masks[name].to(weight.device))
+            left[name] = int(torch.count_nonzero(weight))
+        return left
+
+    def __reduce__(self) -> NoReturn:
+        raise SkinnyError(
+            "an IHT is bound to its model and optimizer by hooks and cannot be pickled or copied: "
+            "save iht.state_dict(), and load it into a new IHT"
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """All that is needed to go on exactly here: plain values and tensors."""
@@ -210,6 +242,7 @@ class IHT:
         index = self.timeline.index(position)
         if index == self._cursor.index:
             return None
+        self._check_in_place()
         was_sparse = self.sparse
         span = self.timeline.spans[index]
         if span.sparsity:
@@ -290,6 +323,17 @@ class IHT:
                 stacklevel=3,
             )
 
+    def _check_in_place(self) -> None:
+        """Are the weights still those of the model?"""
+        now = dict(self._model.named_parameters(remove_duplicate=False))
+        gone = [name for name, weight in self.weights.items() if now.get(name) is not weight]
+        if gone:
+            raise SkinnyError(
+                f"{', '.join(gone)} of the model is no longer the tensor that IHT was attached to, "
+                "so that nothing would prune it: replace, parametrise or shard layers first, then "
+                "make the optimizer and attach IHT"
+            )
+
     def _counts(self, sparsity: float) -> dict[str, int]:
         shapes = {name: tuple(weight.shape) for name, weight in self.weights.items()}
         if self._budget == "uniform":
@@ -308,7 +352,8 @@ class IHT:
                 "the optimizer stepped before the first epoch began: "
                 "call iht.begin_epoch() at the start of every epoch"
             )
-        if self.timeline.unit == "step":
+        if not self._past_is_known:  # the first step of a timeline in steps
+            self._check_in_place()
             self._look_for_a_past()
         self._enforcement.mask_gradients(names)  # they may have been changed since they arrived
 

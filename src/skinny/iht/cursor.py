@@ -1,5 +1,6 @@
 """How far a training has come along its timeline, and whether that is far enough."""
 
+import weakref
 from dataclasses import dataclass
 
 from skinny.errors import SkinnyError
@@ -13,6 +14,11 @@ class Cursor:
     timeline: Timeline
     position: int = 0  # epochs begun, or steps done
     index: int = -1  # of the span the training is in; -1 before it has begun
+    owner: weakref.ref[object] | None = None  # the IHT
+
+    @property
+    def in_use(self) -> bool:
+        return self.owner is not None and self.owner() is not None
 
     @property
     def span(self) -> Span | None:

@@ -1,10 +1,11 @@
 """Which tensors of a model are thresholded, what they are called, and what is left dense."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import nn
+from torch.optim.swa_utils import AveragedModel
 
 from skinny.errors import SkinnyError
 from skinny.iht.budget import matches
@@ -111,6 +112,21 @@ def select(
             )
     weights = {candidate.name: candidate.parameter for candidate in kept}
     return Selection(weights, left, sum(parameter.numel() for parameter in model.parameters()))
+
+
+def find(model: nn.Module, shapes: Mapping[str, list[int]]) -> dict[str, nn.Parameter]:
+    """The parameters of these names and shapes in a model, an average of models, or a wrapper."""
+    model = unwrapped(model)
+    if isinstance(model, AveragedModel):
+        model = unwrapped(model.module)
+    parameters = dict(model.named_parameters(remove_duplicate=False))
+    for name, shape in shapes.items():
+        if name not in parameters or list(parameters[name].shape) != shape:
+            raise SkinnyError(
+                f"the model is no copy of the one that IHT trains: it has no {name} of the shape "
+                f"{tuple(shape)}"
+            )
+    return {name: parameters[name] for name in shapes}
 
 
 def _matching(

@@ -62,16 +62,26 @@ class Optimizers:
 
     def clear(self, masks: Mapping[str, Tensor]) -> None:
         """Forget what moves truncated weights."""
+        self._forget_curvature()
         for name, state in self.states():
             optimizer_state.clear(state, masks[name])
 
     def refill(self, masks: Mapping[str, Tensor]) -> None:
         """Let restored weights set out at the pace of their layer."""
+        self._forget_curvature()
         for name, state in self.states():
             optimizer_state.refill(state, masks[name])
 
     def has_stepped(self) -> bool:
         return any(optimizer_state.has_stepped(state) for _, state in self.states())
+
+    def _forget_curvature(self) -> None:
+        """L-BFGS moves all weights along the gradients of many steps, kept in one flat state. Those
+        of other masks go; the gradients to come move no truncated weight, so that the points at
+        which it evaluates its closure within a step have their zeros too."""
+        for optimizer in self._all:
+            if isinstance(optimizer, torch.optim.LBFGS):
+                optimizer.state.clear()
 
     def _count(self, number: int) -> int:
         done = int(number in self._stepped)
