@@ -132,18 +132,45 @@ def test_wrong_inputs_are_told(path, args, named, message):
         call(net, *args, **named)
 
 
+class Sums(nn.Module):
+    """A cumulative sum, which has no kernel, between layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(6, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.last(self.first(x).cumsum(1))
+
+
 def test_what_runs_by_its_reference_is_named_once_and_in_the_profile(path):
-    skinny.pack(Gate(), path, example=torch.zeros(1, 3, 12, 12))
+    skinny.pack(Sums(), path, example=torch.zeros(1, 6))
     net = skinny.load(path)
-    x = np.zeros((2, 3, 12, 12), np.float32)
+    x = np.zeros((2, 6), np.float32)
     if native.extension() is None:
         pytest.skip("without the extension everything runs by its reference")
-    with pytest.warns(RuntimeWarning, match="no kernel and run by their NumPy references: mul"):
+    with pytest.warns(RuntimeWarning, match="no kernel and run by their NumPy references: cumsum"):
         net(x)
     net(x)  # told once
     rows = net.profile(x, repeats=1).rows
-    assert [row.step.op for row in rows if row.step.kernel == "NumPy reference"] == ["mul"]
+    assert [row.step.op for row in rows] == ["linear", "cumsum", "linear"]
+    assert [row.step.kernel == "NumPy reference" for row in rows] == [False, True, False]
     assert sum(row.share for row in rows) == pytest.approx(1)
+
+
+def test_programs_of_different_shapes_share_their_weights(path):
+    skinny.pack(
+        nn.Sequential(nn.Linear(6, 8), nn.Softmax(1)),
+        path,
+        example=torch.zeros(1, 20, 6),
+        dynamic={"input": {1: "length"}},
+    )
+    net = quiet(path)
+    if native.extension() is None:
+        pytest.skip("there are no programs without the extension")
+    for length in (64, 96, 128):
+        call(net, np.zeros((1, length, 6), np.float32))
+    assert len(net._weights) == 1
 
 
 def test_a_changed_file_does_not_matter_after_loading(path):
@@ -168,10 +195,14 @@ def _node(op, *inputs, **attributes):
     return {"op": op, "inputs": list(inputs), "output": "y" if op != "cast" else "i", **attributes}
 
 
+_WINDOW = {"weight": "kernel", "bias": None, "groups": 1, "stride": [1, 1], "padding": [0, 0],
+           "dilation": [1, 1], "output_padding": [0, 0]}  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("shape", "nodes"),
     [
-        ([2000, 1], [_node("attention", "x", "x", "x")]),  # 16 MB of scores
+        ([1, 64, 64], [_node("conv_transpose", "x", **_WINDOW)]),  # 12 MB of windows
         ([2], [_node("cast", "x", dtype="int64"), _node("embedding", "i", weight="zeros")]),
         ([2048], [_node("linear", "x", weight="zeros", bias=None, transposed=True)]),
     ],
@@ -181,7 +212,8 @@ def test_what_a_reference_needs_beside_its_result_counts_too(path, shape, nodes)
     inputs = [{"name": "x", "shape": ["batch", *shape], "dtype": "float32"}]
     graph = {"inputs": inputs, "nodes": nodes, "outputs": ["y"]}
     zeros = np.zeros((2048, 2048), np.float32)  # 16 MB, of a file of a few kilobytes
-    packing.write(path, {"zeros": zeros}, graph=graph, format=2)
+    tensors = {"zeros": zeros, "kernel": np.zeros((1, 1, 16, 16), np.float32)}
+    packing.write(path, tensors, graph=graph, format=2)
     x = np.zeros((1, *shape), np.float32)
     with pytest.raises(MemoryLimitError):
         call(quiet(path, max_memory=10_000_000), x)

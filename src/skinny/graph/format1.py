@@ -29,7 +29,7 @@ def to_format1(graph: Graph, tensor_spec: TensorSpec, tensor: Tensor) -> dict[st
         special = specialize(graph, {value.name: (batch, *sides)}, tensor_spec, tensor)
         records: list[Record] = []
         for node in special.nodes:
-            form = node_to_format1(node, special.specs)
+            form = _node_to_format1(node, special.specs)
             if form is None or any(name in special.constants for name in node.inputs):
                 return None
             records += form
@@ -42,7 +42,7 @@ def to_format1(graph: Graph, tensor_spec: TensorSpec, tensor: Tensor) -> dict[st
     return {"inputs": [entry], "nodes": made[0], "outputs": list(graph.outputs)}
 
 
-def node_to_format1(node: Node, specs: Specs) -> list[Record] | None:
+def _node_to_format1(node: Node, specs: Specs) -> list[Record] | None:
     """A node of a specialized graph in format 1; None if it cannot be expressed there."""
     if node.op not in _CONVERT or not _keeps_samples_apart(node, specs):
         return None

@@ -39,13 +39,16 @@ class Geometry:
     reach: tuple[int, int]  # rows and columns a tap may lie after the first one
 
 
-def geometry(node: Node, x: Shape, weight: Shape, out: Shape) -> Geometry:
-    """x, out: [channels, height, width]; weight: [out, channels / groups, kh, kw]."""
+def geometry(
+    node: Node, x: Shape, weight: Shape, out: Shape, given: View | None = None
+) -> Geometry:
+    """x, out: [channels, height, width]; weight: [out, channels / groups, kh, kw]. given: the
+    layout that x has; a convolution without stride and padding can read any."""
     _, per_group, kh, kw = weight
     (sy, sx), (py, px), (dy, dx) = node["stride"], node["padding"], node["dilation"]
     rows, columns = np.arange(kh) * dy, np.arange(kw) * dx
     if sy == sx == 1:
-        view = padded(x, (py, px)) if py or px else compact(x)
+        view = padded(x, (py, px)) if py or px else given or compact(x)
         first = view.origin - py * view.row_stride - px
         taps = _taps(per_group, view.channel_stride, rows * view.row_stride, columns)
         reach = (int(rows[-1]), int(columns[-1]))
@@ -93,17 +96,20 @@ def _modulo_stride(at: NDArray[np.int64], stride: int) -> _AxisTaps:
     return _AxisTaps(base * stride + remainders, index.reshape(-1), shift - base)
 
 
-def block_taps(form: Geometry, out: Shape, lanes: int, density: float, dense: bool) -> int:
+def block_taps(
+    form: Geometry, out: Shape, lanes: int, density: float, dense: bool, interleaved: bool = True
+) -> int:
     """Taps of a block whose input stays in the first-level cache while a tile is computed.
 
-    One number for all batch modes, which share the weights: what fits in the mode that reads most.
-    out: [channels, height, width]. density: non-zeros by weights.
+    One number for all batch modes, which share the weights: what fits in the mode that reads most;
+    interleaved: whether that is one of them. out: [channels, height, width]. density: non-zeros by
+    weights.
     """
     channels, kh, kw = (int(side) for side in form.taps.shape)
     _, height, width = out
     down, right = form.reach
     footprint = TILE_VECTORS * lanes if kh == kw == 1 else 0  # in a chain
-    for n in (1, lanes):
+    for n in (1, lanes) if interleaved else (1,):
         tile = choose_tile(height, width, form.view.row_stride, lanes, n)
         if tile.flat:
             floats = tile.vectors * lanes + down * form.view.row_stride + right

@@ -5,7 +5,6 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-from weakref import WeakValueDictionary
 
 from numpy.typing import NDArray
 
@@ -15,17 +14,16 @@ from skinny.graph import Graph, from_json, operation, specialize
 from skinny.graph.values import Shape
 from skinny.packing import PackedFile
 from skinny.runtime.classifier import Classifier
-from skinny.runtime.fold import fold_batch_norms
 from skinny.runtime.held import HeldTensors, tensor_spec
 from skinny.runtime.images import Images
 from skinny.runtime.inputs import bind, only_input
 from skinny.runtime.memory import memory_limit
-from skinny.runtime.mixed import Mixed, Segment
+from skinny.runtime.mixed import Mixed
 from skinny.runtime.profile import Profile, profile_mixed
 from skinny.runtime.weights import Weights
 
-if TYPE_CHECKING:
-    from skinny.runtime.plan import Plan
+if TYPE_CHECKING:  # needs the native extension
+    from skinny.runtime.shared_weights import SharedWeights
 
 _MOST_SHAPES = 8  # input shapes whose plans are kept
 
@@ -61,12 +59,12 @@ class GeneralNetwork(Classifier):
         self._low_memory, self._limit = low_memory, memory_limit(max_memory)
         self._dense: dict[str, NDArray[Any]] = {}  # tensors of references, unless low_memory
         self._by_shape: OrderedDict[tuple[Any, ...], Mixed] = OrderedDict()
-        self._plans: WeakValueDictionary[tuple[Any, ...], Plan] = WeakValueDictionary()
         self._images = _images(self._graph, file.preprocessing)
         self._lock = threading.Lock()
         self._warned = False
         self.labels = file.labels
         self.threads = native.threads() if threads is None else threads
+        self._weights: SharedWeights | None = None  # made with the first native program
 
     @property
     def inputs(self) -> dict[str, tuple[int | str, ...]]:
@@ -128,14 +126,16 @@ class GeneralNetwork(Classifier):
 
     def _specialized(self, shapes: Mapping[str, Shape]) -> Mixed:
         special = specialize(self._graph, shapes, self._spec.get, self._tensors.tensor)
+        if self._weights is None:
+            self._weights = _shared_weights(self._tensors, self.threads)
         made = Mixed(
             self._graph,
             special,
             self._tensor,
             self._spec.get,
-            self._plan,
+            self._weights,
             self._limit,
-            keep_plans=not self._low_memory,
+            low_memory=self._low_memory,
         )
         self._warn(made)
         return made
@@ -148,24 +148,6 @@ class GeneralNetwork(Classifier):
             self._dense[name] = self._tensors.tensor(name)
         return self._dense[name]
 
-    def _plan(self, segment: Segment) -> "Plan":
-        """The plan of a segment; segments of different batches share one."""
-        from skinny.runtime.plan import Plan
-
-        plan = self._plans.get(segment.key)
-        if plan is None:
-            weights = Weights(self._tensors)
-            graph, folded = fold_batch_norms(segment.graph, weights.dense)
-            plan = Plan(
-                graph,
-                segment.shapes,
-                Weights(self._tensors, {}, folded),
-                self.threads,
-                self._limit,
-            )
-            self._plans[segment.key] = plan
-        return plan
-
     def _warn(self, made: Mixed) -> None:
         if made.interpreted and not self._warned and native.extension() is not None:
             self._warned = True
@@ -175,6 +157,14 @@ class GeneralNetwork(Classifier):
                 RuntimeWarning,
                 stacklevel=4,
             )
+
+
+def _shared_weights(tensors: HeldTensors, threads: int) -> "SharedWeights | None":
+    if native.extension() is None:
+        return None
+    from skinny.runtime.shared_weights import SharedWeights
+
+    return SharedWeights(Weights(tensors), threads)
 
 
 def _images(graph: Graph, preprocessing: Mapping[str, Any] | None) -> Images | None:

@@ -1,111 +1,26 @@
-"""A graph for given input shapes: segments on the native engine, references between them.
+"""A graph for given input shapes: native programs, and what runs by its NumPy reference between."""
 
-A segment is a sequence of nodes that the planner can take and that read a single value from
-outside. Whatever has no native form is computed by its NumPy reference, between segments.
-"""
-
-import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skinny import native
 from skinny.graph import Graph, GraphError, Node, Spec, Specialized, operation
-from skinny.graph.format1 import Record, node_to_format1
 from skinny.graph.graph import TensorSpec
 from skinny.graph.specialize import attributes_of, evaluate
 from skinny.graph.values import Array, spec_of
-from skinny.runtime.images import Images, InputError
+from skinny.runtime.images import InputError
 from skinny.runtime.memory import MemoryLimit, MemoryLimitError
+from skinny.runtime.segments import Segment, is_view, segments
 from skinny.runtime.step_info import StepInfo
 
-if TYPE_CHECKING:
-    from skinny.runtime.plan import Plan
+if TYPE_CHECKING:  # both need the native extension
+    from skinny.runtime.native_segment import NativeSegment
+    from skinny.runtime.shared_weights import SharedWeights
 
-# A segment without any of these is not worth a copy into the engine.
-_WORTH_IT = {"conv", "linear", "max_pool", "avg_pool", "adaptive_avg_pool", "lrn", "softmax"}
-
-MakePlan = Callable[["Segment"], "Plan"]
-Times = list[tuple[StepInfo, float]]  # of each segment or node, and its seconds
-
-
-@dataclass
-class Segment:
-    """Planner nodes from one value to some: `shapes` are those of one sample."""
-
-    entry: str
-    shapes: dict[str, tuple[int, ...]]
-    nodes: list[Record] = field(default_factory=list)
-    members: list[Node] = field(default_factory=list)  # the graph's nodes these come from
-    outputs: list[str] = field(default_factory=list)
-
-    @property
-    def graph(self) -> dict[str, Any]:
-        shape = [None, *self.shapes[self.entry]]
-        entry = {"name": self.entry, "shape": shape, "dtype": "float32"}
-        return {"inputs": [entry], "nodes": self.nodes, "outputs": self.outputs}
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """Segments of the same key share a plan."""
-        return (self.entry, tuple(self.outputs), tuple(sorted(self.shapes.items())))
-
-
-def segments(special: Specialized, outputs: tuple[str, ...]) -> list[Segment | Node]:
-    """The nodes of a specialized graph in order, those with a native form in segments."""
-    made: list[Segment | Node] = []
-    current: Segment | None = None
-    for node in special.nodes:
-        form = node_to_format1(node, special.specs)
-        if any(value in special.constants for value in node.inputs):
-            form = None
-        inputs = {str(value) for value in node.inputs}
-        if form is not None and (current is None or not inputs <= current.shapes.keys()):
-            current = None
-            if len(inputs) == 1:
-                (entry,) = inputs
-                current = Segment(entry, {entry: special.specs[entry].shape[1:]})
-                made.append(current)
-        if form is None or current is None:
-            made.append(node)
-            current = None
-            continue
-        current.nodes += form
-        current.members.append(node)
-        for record in form:
-            current.shapes[record["output"]] = _sample_shape(record, node, special, current)
-    return _with_outputs(made, outputs)
-
-
-def _sample_shape(
-    record: Record, node: Node, special: Specialized, segment: Segment
-) -> tuple[int, ...]:
-    if record["output"] == node.output:
-        return special.specs[node.output].shape[1:]
-    channels = segment.shapes[record["inputs"][0]][0]  # global pooling on the way to a mean
-    return (channels, 1, 1)
-
-
-def _with_outputs(made: list[Segment | Node], outputs: tuple[str, ...]) -> list[Segment | Node]:
-    """Segments with the values that are read outside; light ones as their nodes."""
-    wanted = set(outputs)
-    final: list[Segment | Node] = []
-    for item in reversed(made):
-        if isinstance(item, Node):
-            wanted.update(str(value) for value in item.inputs)
-            final.append(item)
-        elif any(record["op"] in _WORTH_IT for record in item.nodes):
-            item.outputs = [n["output"] for n in item.nodes if n["output"] in wanted]
-            wanted.add(item.entry)
-            final.append(item)
-        else:
-            wanted.update(str(value) for node in item.members for value in node.inputs)
-            final += reversed(item.members)
-    return final[::-1]
+Times = list[tuple[StepInfo, float]]  # of each native step and each reference, and its seconds
 
 
 class Mixed:
@@ -117,52 +32,94 @@ class Mixed:
         special: Specialized,
         tensor: Callable[[str], Array],
         tensor_spec: TensorSpec,
-        make_plan: MakePlan,
+        weights: "SharedWeights | None",
         limit: MemoryLimit,
         *,
-        keep_plans: bool = True,
+        low_memory: bool = False,
     ) -> None:
-        """keep_plans: make every segment's plan now; otherwise when it runs, and drop it."""
+        """weights: None where there are no kernels. low_memory: weights are read when their layer
+        runs, and dropped."""
         self._graph, self._special, self._tensor = graph, special, tensor
-        self._make_plan, self._limit = make_plan, limit
+        self._limit, self._low_memory = limit, low_memory
         self.items: list[Segment | Node] = list(special.nodes)
-        if native.extension() is not None:
-            self.items = segments(special, graph.outputs)
+        self._natives: dict[int, NativeSegment] = {}
+        if weights is not None:
+            self._find_segments(weights, tensor_spec)
+        self._last_reads = _last_reads(self.items, graph.outputs)
+        self._all_fresh = _all_fresh(self.items, graph.outputs)
         limit.check(self._peak(tensor_spec), "an input of this size", "give it smaller inputs")
-        self._plans: dict[int, Plan] = {}
-        if keep_plans:
-            for at, item in enumerate(self.items):
-                if isinstance(item, Segment):
-                    self._plans[at] = make_plan(item)
+        if not low_memory:
+            for segment in self._natives.values():
+                segment.prepare()
+
+    def _find_segments(self, weights: "SharedWeights", tensor_spec: TensorSpec) -> None:
+        from skinny.runtime.lowering import is_native
+        from skinny.runtime.native_segment import NativeSegment
+        from skinny.runtime.tensor_plan import Facts
+
+        special = self._special
+        facts = Facts(special.specs, special.constants, tensor_spec)
+        self.items = segments(
+            special,
+            self._graph.outputs,
+            lambda node: is_native(facts, node),
+            lambda node: self._low_memory and node.op in ("conv", "linear"),
+        )
+        for at, item in enumerate(self.items):
+            if isinstance(item, Segment):
+                self._natives[at] = NativeSegment(
+                    item, facts, weights, self._tensor, weights.threads
+                )
 
     @property
     def interpreted(self) -> list[str]:
-        """The operations that run by their references, each once."""
-        return sorted({item.op for item in self.items if isinstance(item, Node)})
+        """The operations on floats that run by their references, each once. Views cost nothing,
+        and what is computed with integers and booleans alone is small."""
+        specs = self._special.specs
+        return sorted(
+            {
+                item.op
+                for item in self.items
+                if isinstance(item, Node)
+                and not is_view(item)
+                and any(specs[x].is_float for x in (*item.values, *item.outputs))
+            }
+        )
 
     def run(
         self, inputs: Mapping[str, Array], threads: int, times: Times | None = None
     ) -> tuple[Array, ...]:
         """The graph's outputs. Values are dropped after their last use."""
         values: dict[str, Array] = {**self._special.constants, **inputs}
-        uses = Counter(name for item in self.items for name in _reads(item))
-        uses.update(self._graph.outputs)
         for at, item in enumerate(self.items):
-            start = time.perf_counter()
             if isinstance(item, Segment):
-                self._run_segment(at, item, values, threads)
+                self._run_segment(self._natives[at], values, threads, times)
             else:
+                start = time.perf_counter()
                 self._run_node(item, values)
-            if times is not None:
-                times.append((_described(item), time.perf_counter() - start))
-            for name in _reads(item):
-                uses[name] -= 1
-                if not uses[name]:
-                    del values[name]
-        return self._own(inputs, tuple(values[name] for name in self._graph.outputs))
+                if times is not None:
+                    info = StepInfo(item.outputs[0], item.op, "NumPy reference")
+                    times.append((info, time.perf_counter() - start))
+            for name in self._last_reads[at]:
+                del values[name]
+        return self._own(inputs, [values[name] for name in self._graph.outputs])
 
-    def _own(self, inputs: Mapping[str, Array], outputs: tuple[Array, ...]) -> tuple[Array, ...]:
+    def _run_segment(
+        self,
+        segment: "NativeSegment",
+        values: dict[str, Array],
+        threads: int,
+        times: Times | None,
+    ) -> None:
+        made, seconds = segment.run(values, threads, timed=times is not None)
+        values.update(made)
+        if times is not None:
+            times += zip(segment.steps, seconds, strict=True)
+
+    def _own(self, inputs: Mapping[str, Array], outputs: list[Array]) -> tuple[Array, ...]:
         """The outputs in memory of their own: the caller may change them."""
+        if self._all_fresh:
+            return tuple(outputs)
         others = [*inputs.values(), *self._special.constants.values()]
         made: list[Array] = []
         for array in outputs:
@@ -183,21 +140,6 @@ class Mixed:
             ) from None
         values.update(zip(node.outputs, made, strict=True))
 
-    def _run_segment(
-        self, at: int, segment: Segment, values: dict[str, Array], threads: int
-    ) -> None:
-        plan = self._plans.get(at) or self._make_plan(segment)
-        x = np.ascontiguousarray(values[segment.entry], np.float32)
-        rows = plan.run(x, Images(segment.shapes[segment.entry], None), threads)
-        begin = 0
-        for name in segment.outputs:
-            shape = segment.shapes[name]
-            size = math.prod(shape)
-            values[name] = np.ascontiguousarray(
-                rows[:, begin : begin + size].reshape(len(x), *shape)
-            )
-            begin += size
-
     def _peak(self, tensor_spec: TensorSpec) -> int:
         """Bytes of the values that are alive at once, at most, with what references need beside."""
         specs = self._special.specs
@@ -206,6 +148,7 @@ class Mixed:
         alive = sum(_bytes(specs[v.name]) for v in self._graph.inputs)
         alive += sum(array.nbytes for array in self._special.constants.values())
         alive += _dense_bytes(self.items, tensor_spec)
+        alive += self._native_bytes()
         peak = alive
         for item in self.items:
             fresh = sum(_bytes(specs[name]) for name in item.outputs)
@@ -217,6 +160,29 @@ class Mixed:
                 if not uses[name] and name in specs:
                     alive -= _bytes(specs[name])
         return peak
+
+    def _native_bytes(self) -> int:
+        """Of the native programs: arenas, constants and weights; one program's at a time where
+        they are dropped after use."""
+        sizes = [segment.estimate() for segment in self._natives.values()]
+        return max(sizes, default=0) if self._low_memory else sum(sizes)
+
+
+def _last_reads(items: list[Segment | Node], outputs: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """The values that no later item reads, and the caller neither, after each item."""
+    later = set(outputs)
+    found: list[tuple[str, ...]] = []
+    for item in reversed(items):
+        last = {name for name in _reads(item) if name not in later}
+        later |= last
+        found.append(tuple(last))
+    return found[::-1]
+
+
+def _all_fresh(items: list[Segment | Node], outputs: tuple[str, ...]) -> bool:
+    """Whether all outputs are different arrays that native programs have made."""
+    made = {name for item in items if isinstance(item, Segment) for name in item.outputs}
+    return len(set(outputs)) == len(outputs) and made.issuperset(outputs)
 
 
 def _workspace(node: Node, specs: Mapping[str, Spec], tensor_spec: TensorSpec) -> int:
@@ -242,13 +208,5 @@ def _bytes(spec: Spec) -> int:
 
 def _reads(item: Segment | Node) -> list[str]:
     if isinstance(item, Segment):
-        return [item.entry]
+        return list(item.inputs)
     return [value for value in item.inputs if isinstance(value, str)]
-
-
-def _described(item: Segment | Node) -> StepInfo:
-    if isinstance(item, Node):
-        return StepInfo(item.outputs[0], item.op, "NumPy reference")
-    weights = [n["weight"].removesuffix(".weight") for n in item.nodes if n.get("weight")]
-    operations = " + ".join(dict.fromkeys(str(n["op"]) for n in item.nodes))
-    return StepInfo(" + ".join(weights) or item.entry, operations, "native")

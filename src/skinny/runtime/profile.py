@@ -109,7 +109,7 @@ def _images(plan: "Plan", mode: str, batch: int) -> int:
 def profile_mixed(
     mixed: "Mixed", inputs: Mapping[str, NDArray[Any]], threads: int, repeats: int
 ) -> Profile:
-    """The median time of each native segment and of each operation that runs by its reference."""
+    """The median time of each native step and of each operation that runs by its reference."""
     if repeats < 1:
         raise SkinnyError(f"cannot profile {repeats} runs; there must be one at least")
     found: list[list[tuple[StepInfo, float]]] = []
@@ -121,7 +121,7 @@ def profile_mixed(
     total = sum(times) or 1.0
     batch = len(next(iter(inputs.values())))
     rows = [
-        Row("whole batch", info, 1e3 * time, time / total, info.operations * batch / time / 1e9)
+        Row("whole batch", info, 1e3 * time, time / total, info.operations / max(time, 1e-9) / 1e9)
         for (info, _), time in zip(found[0], times, strict=True)
     ]
     return Profile(batch, threads, rows)

@@ -10,4 +10,6 @@ class StepInfo:
     name: str
     op: str
     kernel: str
-    operations: int = 0  # multiplications and additions of one image, those with zeros not counted
+    # Multiplications and additions, those with zeros not counted: of one image in the programs of
+    # an image engine, of the whole batch in a tensor program.
+    operations: int = 0

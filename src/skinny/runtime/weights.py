@@ -86,7 +86,8 @@ class Weights:
         """A fully connected layer's weights in kernel form, never expanded if they are sparse."""
         from skinny._native import LinearWeights  # the reference runs without the extension
 
-        rows, columns = self.shape(name)
+        rows, *rest = self.shape(name)
+        columns = math.prod(rest)  # of a 1x1 convolution on one pixel too
         stored = self._file.read_sparse(name)
         values = stored.values if stored.dtype == "F32" else to_float32(stored.values, stored.dtype)
         if stored.mask is None:

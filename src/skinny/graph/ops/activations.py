@@ -26,6 +26,7 @@ register(
     },
     onnx={"PRelu": lambda g, call: _prelu_from_onnx(g, call)},
     to_onnx=lambda writer, node: _write_prelu(writer, node),
+    lowering="map",
 )
 
 
@@ -155,7 +156,7 @@ register(
     },
     onnx={"Clip": _clamp_from_onnx},
     to_onnx=_write_clamp,
-    lowering="activation",
+    lowering="map",
 )
 register(
     "hardtanh",
@@ -165,7 +166,7 @@ register(
     reference=_clamp,
     aten={"hardtanh": _hardtanh_from_aten},
     to_onnx=_write_clamp,
-    lowering="activation",
+    lowering="map",
 )
 register(
     "leaky_relu",
@@ -176,7 +177,7 @@ register(
     aten={"leaky_relu": aten("leaky_relu", slope="negative_slope")},
     onnx={"LeakyRelu": from_onnx("leaky_relu", slope=("alpha", 0.01))},
     to_onnx=to_onnx("LeakyRelu", dtype="float32", alpha="slope"),
-    lowering="activation",
+    lowering="map",
 )
 
 
@@ -207,7 +208,7 @@ register(
         "Celu": lambda g, call: _celu_from_onnx(g, call),
     },
     to_onnx=to_onnx("Elu", dtype="float32", alpha="alpha"),
-    lowering="activation",
+    lowering="map",
 )
 
 
@@ -235,7 +236,7 @@ register(
     aten={"gelu": aten("gelu", approximate="approximate")},
     onnx={"Gelu": from_onnx("gelu", approximate=("approximate", "none"))},
     to_onnx=to_onnx("Gelu", dtype="float32", approximate="approximate"),
-    lowering="activation",
+    lowering="map",
 )
 
 
@@ -262,4 +263,5 @@ register(
     aten={"softplus": aten("softplus", beta="beta", threshold="threshold")},
     onnx={"Softplus": from_onnx("softplus")},
     to_onnx=_write_softplus,
+    lowering="map",
 )

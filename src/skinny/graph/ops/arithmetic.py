@@ -121,16 +121,16 @@ def _folded(op: str, *, mean: bool = False) -> Import:
     return emit
 
 
-_binary("add", "x + y", np.add, "Add", aten_imports={"add": _scaled("add")}, lowering="add",
+_binary("add", "x + y", np.add, "Add", aten_imports={"add": _scaled("add")}, lowering="map",
         onnx_imports={"Add": from_onnx("add", 2), "Sum": _folded("add"),
                       "Mean": _folded("add", mean=True)})  # fmt: skip
-_binary("sub", "x − y", np.subtract, "Sub", infer=_numbers,
+_binary("sub", "x − y", np.subtract, "Sub", infer=_numbers, lowering="map",
         aten_imports={"sub": _scaled("sub"), "rsub": _scaled("sub", swapped=True)})  # fmt: skip
-_binary("mul", "x y", np.multiply, "Mul")
+_binary("mul", "x y", np.multiply, "Mul", lowering="map")
 _binary("minimum", "the smaller of x and y", np.minimum, "Min",
-        onnx_imports={"Min": _folded("minimum")})  # fmt: skip
+        onnx_imports={"Min": _folded("minimum")}, lowering="map")  # fmt: skip
 _binary("maximum", "the larger of x and y", np.maximum, "Max",
-        onnx_imports={"Max": _folded("maximum")})  # fmt: skip
+        onnx_imports={"Max": _folded("maximum")}, lowering="map")  # fmt: skip
 
 
 def _divide(g: Builder, call: Call) -> Any:
@@ -160,6 +160,7 @@ register(
     aten={"div": _divide, "true_divide": aten("div", "self", "other")},
     onnx={"Div": _divide_from_onnx},
     to_onnx=_write_div,
+    lowering="map",
 )
 
 
@@ -246,7 +247,7 @@ def _power_from_onnx(g: Builder, call: Call) -> Any:
     return made if g.spec(made).dtype == dtype else g.emit("cast", made, dtype=dtype)
 
 
-_binary("pow", "x to the power y", _power, "Pow", infer=_numbers,
+_binary("pow", "x to the power y", _power, "Pow", infer=_numbers, lowering="map",
         aten_imports={"pow": aten("pow", "self", "exponent")},
         onnx_imports={"Pow": _power_from_onnx})  # fmt: skip
 
@@ -324,4 +325,5 @@ register(
     aten={"where": aten("where", "condition", "self", "other"), "masked_fill": _masked_fill},
     onnx={"Where": from_onnx("where", 3)},
     to_onnx=_write_where,
+    lowering="map",
 )

@@ -65,7 +65,6 @@ def _softmax(op: str, computes: str, function: Any, op_type: str) -> None:
         aten={name: aten(op, axis="dim") for name in (op, f"_{op}")},
         onnx={op_type: _from_onnx(op)},
         to_onnx=write,
-        lowering="softmax",
     )
 
 

@@ -25,6 +25,7 @@ register(
     to_onnx=lambda writer, node: writer.add(
         "Identity", [writer.tensor(node["tensor"])], node.output
     ),
+    lowering="constant",
 )
 
 

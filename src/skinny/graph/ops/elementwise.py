@@ -46,7 +46,6 @@ def _unary(
     *,
     write: Export | None = None,
     imports: dict[str, Import] | None = None,
-    lowering: str = "",
 ) -> None:
     """A function of floats."""
     register(
@@ -57,7 +56,7 @@ def _unary(
         aten={name: aten(name)},
         onnx=imports or ({} if onnx is None else {onnx: from_onnx(name)}),
         to_onnx=write or to_onnx(onnx or "", dtype="float32"),
-        lowering=lowering,
+        lowering="map",
     )
 
 
@@ -110,8 +109,8 @@ def _softsign_from_onnx(g: Builder, call: Call) -> Any:
     return g.emit("div", x, g.emit("add", g.emit("abs", x), 1))
 
 
-_unary("sigmoid", "1 / (1 + e⁻ˣ)", sigmoid, "Sigmoid", lowering="activation")
-_unary("tanh", "tanh(x)", np.tanh, "Tanh", lowering="activation")
+_unary("sigmoid", "1 / (1 + e⁻ˣ)", sigmoid, "Sigmoid")
+_unary("tanh", "tanh(x)", np.tanh, "Tanh")
 _unary("sqrt", "√x", np.sqrt, "Sqrt")
 _unary("rsqrt", "1 / √x", lambda x: 1 / np.sqrt(x), None, write=_chain("Sqrt", "Reciprocal"))
 _unary("exp", "eˣ", np.exp, "Exp")
@@ -123,21 +122,18 @@ _unary("sin", "sin(x)", np.sin, "Sin")
 _unary("cos", "cos(x)", np.cos, "Cos")
 _unary("reciprocal", "1 / x", lambda x: 1 / x, "Reciprocal", imports={
     "Reciprocal": from_onnx("reciprocal"), "Softsign": _softsign_from_onnx})  # fmt: skip
-_unary("silu", "x sigmoid(x)", lambda x: x * sigmoid(x), None, write=_write_silu,
-       lowering="activation")  # fmt: skip
+_unary("silu", "x sigmoid(x)", lambda x: x * sigmoid(x), None, write=_write_silu)  # fmt: skip
 _unary("mish", "x tanh(log(1 + eˣ))", lambda x: x * np.tanh(np.logaddexp(0, x)), "Mish")
-_unary("hardswish", "x relu6(x + 3) / 6", lambda x: x * np.clip(x + 3, 0, 6) / 6, "HardSwish",
-       lowering="activation")  # fmt: skip
+_unary("hardswish", "x relu6(x + 3) / 6", lambda x: x * np.clip(x + 3, 0, 6) / 6, "HardSwish")
 _unary("hardsigmoid", "relu6(x + 3) / 6", lambda x: np.clip(x + 3, 0, 6) / 6, None,
-       write=_write_hardsigmoid, imports={"HardSigmoid": _hardsigmoid_from_onnx},
-       lowering="activation")  # fmt: skip
+       write=_write_hardsigmoid, imports={"HardSigmoid": _hardsigmoid_from_onnx})  # fmt: skip
 
 
 # ---- of the input's own type
 
 
 def _of_any_type(
-    name: str, computes: str, function: Unary, onnx: str | None, write: Export, lowering: str = ""
+    name: str, computes: str, function: Unary, onnx: str | None, write: Export
 ) -> None:
     register(
         name,
@@ -147,7 +143,7 @@ def _of_any_type(
         aten={name: aten(name)},
         onnx={} if onnx is None else {onnx: from_onnx(name)},
         to_onnx=write,
-        lowering=lowering,
+        lowering="map",
     )
 
 
@@ -175,9 +171,8 @@ def _write_relu(writer: Writer, node: Node) -> None:
     write(writer, node)
 
 
-_of_any_type("relu", "max(x, 0)", lambda x: np.maximum(x, 0), "Relu", _write_relu, "activation")
-_of_any_type("relu6", "min(max(x, 0), 6)", lambda x: np.clip(x, 0, 6), None, _limited(0, 6),
-             "activation")  # fmt: skip
+_of_any_type("relu", "max(x, 0)", lambda x: np.maximum(x, 0), "Relu", _write_relu)
+_of_any_type("relu6", "min(max(x, 0), 6)", lambda x: np.clip(x, 0, 6), None, _limited(0, 6))
 _of_any_type("abs", "|x|", np.abs, "Abs", to_onnx("Abs"))
 _of_any_type("neg", "−x", np.negative, "Neg", to_onnx("Neg"))
 _of_any_type("sign", "1, 0 or −1: the sign of x", np.sign, "Sign", to_onnx("Sign"))
@@ -229,4 +224,5 @@ register(
     to_onnx=lambda writer, node: writer.cast(
         writer.operand(node.inputs[0]), node["dtype"], node.output
     ),
+    lowering="map",
 )

@@ -149,6 +149,7 @@ register(
     },
     onnx={"Pad": _onnx_pad},
     to_onnx=_write_pad,
+    lowering="pad",
 )
 register(
     "flip",
@@ -221,6 +222,7 @@ register(
     },
     onnx={"Tile": lambda g, call: g.emit("tile", call.value(0), repeats=call.plain(1))},
     to_onnx=lambda writer, node: _write_tile(writer, node),
+    lowering="tile",
 )
 
 

@@ -68,5 +68,4 @@ register(
     reference=_lrn,
     onnx={"LRN": _lrn_from_onnx},
     to_onnx=_write_lrn,
-    lowering="lrn",
 )

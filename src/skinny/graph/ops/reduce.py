@@ -94,6 +94,7 @@ def _register(
         aten={**{name: _from_aten(op) for name in (op, *also)}, **more.get("aten", {})},
         onnx={op_type: _from_onnx(op), **more.get("onnx", {})} if op_type else {},
         to_onnx=more.get("write") or _write(op_type),
+        lowering=more.get("lowering", ""),
     )
 
 

@@ -57,7 +57,7 @@ def _cubic(t: Array, a: float = -0.75) -> list[Array]:
     return [far(t + 1), near(t), near(1 - t), far(2 - t)]
 
 
-def _taps(a: Attributes, at: int, side: int, made: int) -> list[tuple[Array, Array]]:
+def taps(a: Attributes, at: int, side: int, made: int) -> list[tuple[Array, Array]]:
     """Each output as a weighted sum of inputs: their indices and weights, [made] each."""
     where = np.clip(_positions(a, at, side, made), -2, side + 2)
     if a.mode == "nearest":
@@ -73,13 +73,13 @@ def _taps(a: Attributes, at: int, side: int, made: int) -> list[tuple[Array, Arr
 
 def _resize(a: Attributes, x: Array) -> Array:
     for at, made in enumerate(a.size):
-        taps = _taps(a, at, x.shape[2 + at], made)
+        found = taps(a, at, x.shape[2 + at], made)
         if a.mode == "nearest":
-            x = x.take(taps[0][0], 2 + at)
+            x = x.take(found[0][0], 2 + at)
             continue
         column = (-1, *[1] * (x.ndim - 3 - at))
         x = np.asarray(
-            sum(x.take(index, 2 + at) * weight.reshape(column) for index, weight in taps),
+            sum(x.take(index, 2 + at) * weight.reshape(column) for index, weight in found),
             np.float32,
         )
     return x

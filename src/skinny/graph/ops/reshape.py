@@ -172,7 +172,7 @@ register(
         "Unsqueeze": lambda g, call: unsqueezed(g, call.value(0), _onnx_axes(call) or ()),
     },
     to_onnx=_write_reshape,
-    lowering="alias",
+    lowering="reshape",
 )
 
 
@@ -201,7 +201,7 @@ register(
     infer=_flat_shape,
     reference=lambda a, x: x.reshape(_flat_shape(a, Spec("", x.shape)).shape),
     to_onnx=_write_flatten,
-    lowering="alias",
+    lowering="reshape",
 )
 
 
@@ -242,6 +242,7 @@ register(
     },
     onnx={"Transpose": _onnx_transpose},
     to_onnx=lambda writer, node: _write_permute(writer, node),
+    lowering="view",
 )
 
 
@@ -285,6 +286,7 @@ register(
     },
     onnx={"Expand": _onnx_expand},
     to_onnx=lambda writer, node: _write_expand(writer, node),
+    lowering="view",
 )
 
 

@@ -84,6 +84,7 @@ register(
     aten={"slice": _slice_from_aten},
     onnx={"Slice": _onnx_slice},
     to_onnx=_write_slice,
+    lowering="view",
 )
 
 
@@ -107,6 +108,7 @@ register(
     reference=lambda a, x: np.take(x, a.index, a.axis),
     aten={"select": aten("select", axis="dim", index="index")},
     to_onnx=_write_select,
+    lowering="view",
 )
 
 
@@ -177,4 +179,5 @@ register(
     },
     onnx={"Split": _onnx_split},
     to_onnx=_write_split,
+    lowering="split",
 )

@@ -1,0 +1,40 @@
+"""How operations run natively: the lowerings that the registry names, a file per family."""
+
+from skinny.graph import Node, operation
+from skinny.runtime.lowering import (
+    elementwise,
+    gather,
+    images,
+    joining,
+    linear,
+    views,
+)
+from skinny.runtime.tensor_plan import Facts, Lowering
+
+LOWERINGS: dict[str, Lowering] = {
+    "conv": images.CONV,
+    "pool": images.POOL,
+    "linear": linear.LINEAR,
+    "batch_norm": elementwise.BATCH_NORM,
+    "map": elementwise.MAP,
+    "view": views.VIEW,
+    "reshape": views.RESHAPE,
+    "split": views.SPLIT,
+    "concat": joining.CONCAT,
+    "pad": joining.PAD,
+    "tile": joining.TILE,
+    "constant": gather.CONSTANT,
+}
+
+
+def lowering(node: Node) -> Lowering:
+    return LOWERINGS[operation(node.op).lowering]
+
+
+def is_native(facts: Facts, node: Node) -> bool:
+    """Whether a node runs natively. Empty values are left to the references."""
+    if not operation(node.op).lowering:
+        return False
+    if any(facts.spec(value).size == 0 for value in (*node.inputs, *node.outputs)):
+        return False
+    return lowering(node).accepts(facts, node)

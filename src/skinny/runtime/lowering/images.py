@@ -1,0 +1,205 @@
+"""Convolutions and pooling of images, and of rows as images of height 1."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from skinny._native import TILE_VECTORS, Pool
+from skinny.graph import Node
+from skinny.runtime import strided
+from skinny.runtime.convolution import Geometry, geometry
+from skinny.runtime.layout import View, compact
+from skinny.runtime.lowering.chains import TILES_PER_THREAD, Images, convolve, image_view, images
+from skinny.runtime.lowering.linear import multiply
+from skinny.runtime.lowering.stages import Stage, absorb
+from skinny.runtime.step_info import StepInfo
+from skinny.runtime.strided import Shape
+from skinny.runtime.tensor_plan import Facts, Lowering, TensorPlan, Value
+from skinny.runtime.windows import axes
+
+_WINDOW = {"kernel": 1, "stride": 1, "padding": 0, "dilation": 1, "size": 1}
+
+
+def _is_image(facts: Facts, node: Node) -> bool:
+    spec = facts.spec(node.inputs[0])
+    return spec.is_float and spec.ndim in (3, 4)
+
+
+def _plane(shape: Shape) -> Shape:
+    """[samples, channels, height, width]; rows are images of height 1."""
+    return shape if len(shape) == 4 else (*shape[:2], 1, shape[2])
+
+
+def _windows(node: Node) -> dict[str, Any]:
+    """A node's attributes with two spatial axes."""
+    made = dict(node.attributes)
+    for name, none in _WINDOW.items():
+        if name in made and len(made[name]) == 1:
+            made[name] = (none, *made[name])
+    return made
+
+
+def _as_plane(value: Value) -> Value:
+    """The value with two spatial axes; its padding, which rows have as well, is kept."""
+    tensor = strided.reshape(value.tensor, _plane(value.shape))
+    assert tensor is not None
+    return Value(value.home, tensor, value.padding)
+
+
+def takes_padding(plan: TensorPlan, pad: Node) -> bool:
+    """Whether zeros around an image are left to the strided convolution that reads it, whose
+    space-to-depth reads zeros outside of the image anyway."""
+    user = plan.sole_user(pad.output)
+    if user is None or user.op != "conv" or pad["value"] != 0 or len(pad["before"]) not in (3, 4):
+        return False
+    sides = (*pad["before"], *pad["after"])
+    outer = (*pad["before"][:2], *pad["after"][:2])
+    return min(sides) >= 0 and not any(outer) and max(user["stride"]) > 1
+
+
+def _input(plan: TensorPlan, node: Node) -> tuple[str, dict[str, Any]]:
+    """The value that a convolution reads, and its attributes with the padding that it takes."""
+    name, windows = str(node.inputs[0]), _windows(node)
+    pad = plan.taken_pads.get(name)
+    if pad is not None:
+        more = pad["before"][2:]
+        more = (0, *more) if len(more) == 1 else more
+        windows["padding"] = tuple(map(sum, zip(windows["padding"], more, strict=True)))
+        name = str(pad.inputs[0])
+    return name, windows
+
+
+def _stage(plan: TensorPlan, node: Node) -> Stage:
+    shape = _plane(plan.weights.shape(node["weight"]))
+    whole = (shape[0], shape[1], shape[2], shape[3])
+    stage = Stage(node["weight"], node["bias"], whole, node.output, node["groups"])
+    return absorb(plan, stage, 1)
+
+
+def _geometry(plan: TensorPlan, node: Node, given: View | None = None) -> Geometry:
+    name, windows = _input(plan, node)
+    x, y = (_plane(plan.spec(value).shape)[1:] for value in (name, node.output))
+    return geometry(windows, x, _plane(plan.weights.shape(node["weight"])), y, given)
+
+
+def _conv(plan: TensorPlan, node: Node) -> None:
+    x = _as_plane(plan.value(_input(plan, node)[0]))
+    out = _plane(plan.spec(node.output).shape)
+    stage = _stage(plan, node)
+    if _is_pixel(node, x.shape, stage):
+        samples, channels = x.shape[:2]
+        pixels = strided.reshape(x.tensor, (samples, channels))
+        assert pixels is not None
+        multiply(plan, stage, x.viewed(pixels))
+        return
+    stages = [stage]
+    while (after := plan.sole_user(stages[-1].output)) is not None and _joins(plan, after, out):
+        plan.claim(after)
+        stages.append(_stage(plan, after))
+    form = _geometry(plan, node, image_view(x))
+    source = _source(plan, x, form, stage.title)
+    samples, _, height, width = out
+    view = _wanted(plan, stages[-1].output)
+    if view is not None:
+        y = plan.make_padded(stages[-1].output, samples, view)
+    else:
+        y = plan.make(stages[-1].output)
+        view = compact((stages[-1].outputs, height, width))
+    target = Images(y, view, y.tensor.strides[0] if samples > 1 else 0)
+    convolve(plan, stages, source, target, form, samples, "conv")
+
+
+def _is_pixel(node: Node, x: Shape, stage: Stage) -> bool:
+    """Whether the convolution is a linear layer on one pixel, as in squeeze-and-excitation."""
+    whole = math.prod(x[2:]) == 1 and stage.shape[2:] == (1, 1)
+    return whole and node["groups"] == 1 and not any(node["padding"])
+
+
+def _joins(plan: TensorPlan, node: Node, out: Shape) -> bool:
+    """Whether a node is a 1x1 convolution to be computed on the tiles of the one before it."""
+    if node.op != "conv" or set(plan.weights.shape(node["weight"])[2:]) != {1}:
+        return False
+    plain = set(node["stride"]) == {1} and set(node["padding"]) == {0}
+    enough = TILE_VECTORS * plan.lanes * TILES_PER_THREAD * plan.threads
+    return plain and math.prod(out[2:]) >= enough
+
+
+def _wanted(plan: TensorPlan, name: str) -> View | None:
+    """The padded layout in which all readers of a value want it, if they do."""
+    users = plan.users(name)
+    if plan.is_output(name) or not users or any(user.op != "conv" for user in users):
+        return None
+    forms = [_geometry(plan, user) for user in users]
+    if any(form.space_to_depth is not None for form in forms):
+        return None
+    views = {form.view for form in forms}
+    view = views.pop()
+    shape = _plane(plan.spec(name).shape)[1:]
+    return None if views or view == compact(shape) else view
+
+
+def _source(plan: TensorPlan, x: Value, form: Geometry, title: str) -> Images:
+    """The input in the layout the convolution reads: as it lies, or copied with padding or in
+    space-to-depth."""
+    samples = x.shape[0]
+    if form.space_to_depth is None and x.padding == form.view:
+        return Images(x, form.view, x.tensor.strides[0] if samples > 1 else 0)
+    given = images(plan, x.viewed(x.tensor))
+    if form.space_to_depth is None and given.view == form.view:
+        return given
+    key = (id(given.value.home), given.value.tensor, form.view, str(form.space_to_depth))
+    if key in plan.copies:
+        return Images(plan.copies[key], form.view, form.view.positions if samples > 1 else 0)
+    stride, rows, columns, kernel = (1, 1), [0], [0], "pad"
+    if (apart := form.space_to_depth) is not None:
+        stride, rows, columns, kernel = apart.stride, apart.rows, apart.columns, "space-to-depth"
+    made = plan.copies[key] = plan.new((samples * form.view.positions,))
+    target = Images(made, form.view, form.view.positions if samples > 1 else 0)
+    plan.step(
+        StepInfo(title, "copy", kernel),
+        [given.value, made],
+        lambda p: p.add_space_to_depth(
+            samples=samples,
+            source_sample_stride=given.stride,
+            target_sample_stride=target.stride,
+            source=given.placed(plan),
+            target=target.placed(plan),
+            stride=stride,
+            rows=rows,
+            columns=columns,
+        ),
+    )
+    return target
+
+
+def _pool(plan: TensorPlan, node: Node) -> None:
+    source = images(plan, _as_plane(plan.value(node.inputs[0])))
+    samples, *_ = shape = _plane(plan.spec(node.output).shape)
+    pool = _pooling(node.op, _windows(node), source.value.shape[1:])
+    view = _wanted(plan, node.output)
+    if view is not None:
+        y = plan.make_padded(node.output, samples, view)
+    else:
+        y, view = plan.make(node.output), compact(shape[1:])
+    target = Images(y, view, y.tensor.strides[0] if samples > 1 else 0)
+    plan.step(
+        StepInfo(node.output, node.op, "max" if node.op == "max_pool" else "average"),
+        [source.value, y],
+        lambda p: p.add_pool(
+            samples=samples,
+            source_sample_stride=source.stride,
+            target_sample_stride=target.stride,
+            source=source.placed(plan),
+            target=target.placed(plan),
+            pool=pool,
+        ),
+    )
+
+
+def _pooling(op: str, attributes: Mapping[str, Any], shape: Shape) -> Pool:
+    rows, columns = axes({"op": op, **attributes}, shape)
+    return Pool(max=op == "max_pool", rows=rows, columns=columns)
+
+
+CONV = Lowering(_is_image, _conv)
+POOL = Lowering(_is_image, _pool)

@@ -1,0 +1,85 @@
+"""Values written into parts of another: concatenation and padding."""
+
+from skinny.graph import Node
+from skinny.graph.values import axis_of
+from skinny.runtime import strided
+from skinny.runtime.lowering.images import takes_padding
+from skinny.runtime.step_info import StepInfo
+from skinny.runtime.strided import Shape
+from skinny.runtime.tensor_plan import Facts, Lowering, TensorPlan, Value
+
+
+def _floats(facts: Facts, node: Node) -> bool:
+    return all(isinstance(x, str) and facts.spec(x).is_float for x in node.inputs)
+
+
+def _concat(plan: TensorPlan, node: Node) -> None:
+    """Inputs that were not written where they belong are copied there."""
+    values = [plan.value(name) for name in node.inputs]
+    whole = plan.joined(node.output)
+    if whole is None:
+        largest = max(values, key=lambda value: value.tensor.size)
+        shape = plan.spec(node.output).shape
+        whole = plan.make(node.output, strided.dense_like(shape, largest.tensor))
+    axis, start = axis_of(node["axis"], len(whole.shape)), 0
+    for value in values:
+        part = strided.take(whole.tensor, axis, start, value.shape[axis])
+        start += value.shape[axis]
+        if value.home is not whole.home or value.tensor != part:
+            plan.copy(value, whole.viewed(part), node.output)
+    plan.values[node.output] = whole
+
+
+def _can_pad(facts: Facts, node: Node) -> bool:
+    return _floats(facts, node) and node["mode"] == "constant"
+
+
+def _pad(plan: TensorPlan, node: Node) -> None:
+    """Filled, and the input copied into it; negative widths crop."""
+    if takes_padding(plan, node):
+        plan.taken_pads[node.output] = node
+        return
+    x = plan.value(node.inputs[0])
+    source = x.tensor
+    for axis, (before, after) in enumerate(zip(node["before"], node["after"], strict=True)):
+        start = max(0, -before)
+        source = strided.take(source, axis, start, source.shape[axis] - start - max(0, -after))
+    shape = plan.spec(node.output).shape
+    y = plan.make(node.output, strided.dense_like(shape, x.tensor))
+    target = y.tensor
+    for axis, before in enumerate(node["before"]):
+        target = strided.take(target, axis, max(0, before), source.shape[axis])
+    if target.shape != y.shape:
+        fill(plan, y, float(node["value"]), node.output)
+    plan.copy(x.viewed(source), y.viewed(target), node.output)
+
+
+def fill(plan: TensorPlan, value: Value, number: float, name: str) -> None:
+    plan.step(
+        StepInfo(name, "fill", "fill"),
+        [value],
+        lambda p: p.add_fill(target=plan.at(value), value=number),
+    )
+
+
+def _tile(plan: TensorPlan, node: Node) -> None:
+    """Each axis becomes two, repeats and entries; the input is broadcast over the first."""
+    x = plan.value(node.inputs[0])
+    missing = len(node["repeats"]) - len(x.shape)
+    sides: Shape = (*[1] * missing, *x.shape)
+    wide = [n for pair in zip(node["repeats"], sides, strict=True) for n in pair]
+    source = strided.reshape(x.tensor, [n for side in sides for n in (1, side)])
+    y = plan.make(node.output)
+    target = strided.reshape(y.tensor, wide)
+    assert source is not None
+    assert target is not None
+    plan.copy(x.viewed(strided.expand(source, wide)), y.viewed(target), node.output)
+
+
+def _can_tile(facts: Facts, node: Node) -> bool:
+    return _floats(facts, node) and 2 * len(node["repeats"]) <= 8
+
+
+CONCAT = Lowering(_floats, _concat)
+PAD = Lowering(_can_pad, _pad)
+TILE = Lowering(_can_tile, _tile)

@@ -1,0 +1,131 @@
+"""Linear layers over tokens: a token is a pixel, and the layer a 1x1 convolution.
+
+Tokens [.., T, F] lie feature-major, [..][F][T]: the convolution's tiles are vectors of tokens. Few
+tokens lie row by row, and each is multiplied on its own.
+"""
+
+import math
+
+from skinny._native import LinearWeights, TensorProgram
+from skinny.graph import Node
+from skinny.runtime import strided
+from skinny.runtime.convolution import geometry
+from skinny.runtime.layout import View
+from skinny.runtime.lowering.chains import Images, convolve
+from skinny.runtime.lowering.stages import POINTWISE, Stage, absorb, operations
+from skinny.runtime.step_info import StepInfo
+from skinny.runtime.strided import Shape, Tensor
+from skinny.runtime.tensor_plan import Facts, Lowering, TensorPlan, Value
+
+
+def _accepts(facts: Facts, node: Node) -> bool:
+    return facts.spec(node.inputs[0]).is_float
+
+
+def _linear(plan: TensorPlan, node: Node) -> None:
+    x = plan.value(node.inputs[0])
+    rows, columns = plan.weights.shape(node["weight"])
+    if node["transposed"]:
+        rows, columns = columns, rows
+    stage = Stage(
+        node["weight"],
+        node["bias"],
+        (rows, columns, 1, 1),
+        node.output,
+        transposed=node["transposed"],
+    )
+    # other readers get the input as it is laid out here: they are mostly of the same kind
+    plan.values[str(node.inputs[0])] = multiply(plan, absorb(plan, stage, len(x.shape) - 1), x)
+
+
+def multiply(plan: TensorPlan, stage: Stage, x: Value) -> Value:
+    """Makes the stage's output, [..., outputs], of x [..., inputs]. Returns x, or the copy of x in
+    the layout that was needed."""
+    if math.prod(x.shape[:-1]) < plan.lanes:
+        if not strided.is_row_major(x.tensor):
+            x = plan.copied(x, strided.row_major(x.shape))
+        _rows(plan, stage, x)
+    else:
+        if _token_axes(x.tensor, plan.lanes) is None:
+            x = plan.copied(x, feature_major(x.shape, plan.lanes))
+        _tokens(plan, stage, x)
+    return x
+
+
+def _rows(plan: TensorPlan, stage: Stage, x: Value) -> None:
+    y = plan.make(stage.output)
+    rows = math.prod(x.shape[:-1])
+    source = x.viewed(x.tensor._replace(shape=(rows, x.shape[-1]), strides=(x.shape[-1], 1)))
+    target = y.viewed(y.tensor._replace(shape=(rows, stage.outputs), strides=(stage.outputs, 1)))
+    info = StepInfo(stage.title, "linear", "rows", operations(plan, [stage], rows))
+
+    def add(p: TensorProgram) -> None:
+        held = plan.weights.linear(
+            stage.weight, stage.bias, transposed=stage.transposed, folds=stage.folds
+        )
+        assert isinstance(held.native, LinearWeights)
+        plan.held.append(held)
+        p.add_linear(
+            source=plan.at(source),
+            target=plan.at(target),
+            weights=held.native,
+            bias=held.bias,
+            activation=stage.activation.native,
+        )
+
+    plan.step(info, [source, target], add)
+
+
+def feature_major(shape: Shape, lanes: int) -> Shape:
+    """The strides of tokens [..., T, F]: features apart, tokens beside each other. Where T is less
+    than a vector, tokens of all samples are one row."""
+    last = len(shape) - 1
+    if last and shape[-2] >= lanes:
+        return strided.ordered(shape, (*range(last - 1), last, last - 1))
+    return strided.ordered(shape, (last, *range(last)))
+
+
+def _token_axes(tensor: Tensor, lanes: int) -> tuple[list[int], list[int]] | None:
+    """The leading axes as samples and tokens, slowest first; None where tokens do not lie beside
+    each other in rows of a vector at least."""
+    leading = [axis for axis in range(len(tensor.shape) - 1) if tensor.shape[axis] > 1]
+    joined = strided.merged([tensor], leading)
+    if not joined or len(joined) > 2 or joined[-1][1] != (1,) or joined[-1][0] < lanes:
+        return None
+    if tensor.shape[-1] > 1 and tensor.strides[-1] < joined[-1][0]:
+        return None
+    leading.sort(key=lambda axis: -tensor.strides[axis])
+    tokens: list[int] = []
+    while math.prod(tensor.shape[axis] for axis in tokens) < joined[-1][0]:
+        tokens.insert(0, leading.pop())
+    return leading, tokens
+
+
+def _tokens(plan: TensorPlan, stage: Stage, x: Value) -> None:
+    axes = _token_axes(x.tensor, plan.lanes)
+    assert axes is not None
+    samples, tokens = axes
+    last = len(x.shape) - 1
+    single = [axis for axis in range(last) if axis not in samples and axis not in tokens]
+    shape = (*x.shape[:-1], stage.outputs)
+    strides = strided.ordered(shape, (*single, *samples, last, *tokens))
+    batch = math.prod(shape[axis] for axis in samples)
+    width = math.prod(shape[axis] for axis in tokens)
+    inputs = x.shape[-1]
+    apart = x.tensor.strides[-1] if inputs > 1 else width
+    view = View(0, inputs, 1, width, apart, width, 0)
+    form = geometry(POINTWISE, (inputs, 1, width), stage.shape, (stage.outputs, 1, width), view)
+    made = strided.reshape(Tensor(0, 0, shape, strides), plan.spec(stage.output).shape)
+    assert made is not None  # another shape only where one axis is not 1
+    y = plan.make(stage.output, made.strides)
+    source_stride = x.tensor.strides[samples[-1]] if samples else 0
+    source = Images(x, view, source_stride)
+    target = Images(
+        y,
+        View(0, stage.outputs, 1, width, width, width, 0),
+        stage.outputs * width if samples else 0,
+    )
+    convolve(plan, [stage], source, target, form, batch, "linear")
+
+
+LINEAR = Lowering(_accepts, _linear)

@@ -1,0 +1,77 @@
+"""A segment of a graph as a native program."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from skinny._native import MAX_OFFSET, TensorProgram
+from skinny.graph.values import Array
+from skinny.runtime.images import InputError
+from skinny.runtime.lowering import lowering
+from skinny.runtime.memory import MemoryLimitError
+from skinny.runtime.segments import Segment
+from skinny.runtime.shared_weights import SharedWeights
+from skinny.runtime.step_info import StepInfo
+from skinny.runtime.tensor_plan import Facts, TensorPlan
+
+Tensor = Callable[[str], Array]
+
+
+class NativeSegment:
+    """Planned when it is made; `prepare` reads the weights."""
+
+    def __init__(
+        self, segment: Segment, facts: Facts, weights: SharedWeights, tensor: Tensor, threads: int
+    ) -> None:
+        self._plan = TensorPlan(
+            segment.nodes, segment.inputs, segment.outputs, facts, weights, tensor, threads
+        )
+        self._program: TensorProgram | None = None
+        self._plan.lower(lowering)
+        if self._plan.cells > MAX_OFFSET:
+            raise MemoryLimitError(
+                "the values of an input of this size are too large to address; give the network "
+                "smaller inputs"
+            )
+        self._inputs = [
+            (name, np.dtype(_taken(facts.specs[name].dtype))) for name in segment.inputs
+        ]
+        self._outputs = [(name, facts.specs[name].shape) for name in segment.outputs]
+
+    @property
+    def steps(self) -> list[StepInfo]:
+        return self._plan.infos
+
+    def estimate(self) -> int:
+        """About how many bytes the program takes: its arena, constants and weights, and most of
+        these while they are made."""
+        plan = self._plan
+        weights = plan.weights
+        found = [weights.estimate(name) for name in plan.weight_names]
+        held, making = (sum(f[0] for f in found), max((f[1] for f in found), default=0))
+        return 4 * plan.cells + plan.constant_bytes + held + making
+
+    def prepare(self) -> None:
+        """Reads the weights and keeps them. Without this, every run reads and drops them."""
+        self._program = self._plan.emit()
+
+    def run(self, values: Mapping[str, Array], threads: int, *, timed: bool) -> tuple[
+        dict[str, Array], list[float]
+    ]:  # fmt: skip
+        """The segment's outputs, and each step's seconds if `timed`."""
+        inputs = [np.asarray(values[name], dtype, order="C") for name, dtype in self._inputs]
+        made = {name: np.empty(shape, np.float32) for name, shape in self._outputs}
+        program = self._program or self._plan.emit()
+        try:
+            seconds = program.run(
+                inputs=inputs, outputs=list(made.values()), threads=threads, timed=timed
+            )
+        except IndexError as problem:
+            raise InputError(f"the network cannot take this input: {problem}") from None
+        if self._program is None:
+            self._plan.held.clear()
+        return made, seconds
+
+
+def _taken(dtype: str) -> str:
+    return "int32" if dtype == "int8" else dtype

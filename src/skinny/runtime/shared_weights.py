@@ -1,0 +1,134 @@
+"""Weights in kernel form, shared by the programs of all input shapes."""
+
+import math
+import threading
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from skinny._native import MAX_TAPS, ConvWeights, LinearWeights
+from skinny.runtime.weights import Floats, Kernel, Weights
+
+
+@dataclass(frozen=True)
+class Fold:
+    """y = scale x + shift for each output channel, folded into the layer that makes x."""
+
+    key: Hashable
+    make: Callable[[], tuple[Floats, Floats]]
+
+
+@dataclass(eq=False)
+class Held:
+    """Native weights; whoever uses them holds this, and the last one drops it."""
+
+    native: ConvWeights | LinearWeights
+    bias: Floats
+
+
+class SharedWeights:
+    """What the kernels read of a network's weights. Shapes, densities and estimates are known
+    without decoding anything."""
+
+    def __init__(self, weights: Weights, threads: int) -> None:
+        self.weights = weights
+        self.threads = threads
+        self._held: WeakValueDictionary[Hashable, Held] = WeakValueDictionary()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        """How many weights are held now."""
+        return len(self._held)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self.weights.shape(name)
+
+    def kept(self, name: str) -> int:
+        return self.weights.kept(name)
+
+    def density(self, name: str) -> float:
+        return self.kept(name) / math.prod(self.shape(name))
+
+    def kernel(self, name: str, rows: int, taps: int = 1) -> Kernel:
+        """rows: output channels of a group. taps: of an input channel."""
+        return "dense" if taps > MAX_TAPS else self.weights.kernel(name, rows)
+
+    def convolution(
+        self,
+        name: str,
+        bias: str | None,
+        *,
+        outputs: int,
+        groups: int,
+        block: int,
+        dense: bool,
+        transposed: bool,
+        folds: tuple[Fold, ...],
+    ) -> Held:
+        """transposed: the weight is a matrix [inputs, outputs]."""
+        key = (name, bias, groups, block, dense, transposed, *(fold.key for fold in folds))
+
+        def make() -> Held:
+            weight, shift = self._folded(name, bias, outputs, transposed, folds)
+            native = ConvWeights(
+                weights=weight, groups=groups, block_taps=block, ranges=self.threads, dense=dense
+            )
+            return Held(native, shift)
+
+        return self._once(key, make)
+
+    def linear(
+        self, name: str, bias: str | None, *, transposed: bool, folds: tuple[Fold, ...]
+    ) -> Held:
+        """Of a layer for few vectors at a time."""
+        rows = self.shape(name)[1 if transposed else 0]
+
+        def make() -> Held:
+            dense = self.kernel(name, rows) == "dense"
+            if not transposed and not folds:
+                return Held(self.weights.linear(name, dense), self.weights.bias(bias, rows))
+            weight, shift = self._folded(name, bias, rows, transposed, folds)
+            return Held(_linear(weight, dense), shift)
+
+        return self._once((name, bias, transposed, *(fold.key for fold in folds)), make)
+
+    def _folded(
+        self, name: str, bias: str | None, outputs: int, transposed: bool, folds: tuple[Fold, ...]
+    ) -> tuple[Floats, Floats]:
+        """A weight as [outputs, inputs], and its bias. Zeros stay zeros, whatever the scale."""
+        weight, shift = self.weights.dense(name), self.weights.bias(bias, outputs)
+        weight = np.ascontiguousarray(weight.T if transposed else weight.reshape(outputs, -1))
+        with np.errstate(all="ignore"):
+            for fold in folds:
+                scale, more = fold.make()
+                weight = np.where(weight == 0, weight, weight * scale[:, None])
+                shift = shift * scale + more
+        return weight, shift
+
+    def _once(self, key: Hashable, make: Callable[[], Held]) -> Held:
+        with self._lock:
+            held = self._held.get(key)
+            if held is None:
+                held = self._held[key] = make()
+            return held
+
+    def estimate(self, name: str) -> tuple[int, int]:
+        """About how many bytes a weight takes in kernel form, and more while it is made."""
+        shape, kept = self.shape(name), self.kept(name)
+        size, taps = math.prod(shape), math.prod(shape[1:])
+        dense = self.kernel(name, shape[0]) == "dense"
+        # values; tap indices or bitmask; where each row of a block begins; tap offsets
+        values = 4 * size if dense else 6 * kept + size // 4
+        held = values + 16 * shape[0] + 12 * taps + 256 * self.threads
+        return held, 8 * kept + size // 4 + 8 * size
+
+
+def _linear(weight: Floats, dense: bool) -> LinearWeights:
+    if dense:
+        return LinearWeights(dense=weight)
+    mask = np.packbits(weight.reshape(-1) != 0, bitorder="little")
+    return LinearWeights(
+        mask=mask, values=weight[weight != 0], rows=len(weight), columns=weight.shape[1]
+    )

@@ -1,0 +1,41 @@
+"""Graphs of arrays in memory, run by native programs as far as they have lowerings."""
+
+import numpy as np
+from tests.graph import running
+
+from skinny.graph import specialize
+from skinny.packing.codec import Entry, SparseTensor
+from skinny.runtime.memory import MemoryLimit
+from skinny.runtime.mixed import Mixed
+from skinny.runtime.shared_weights import SharedWeights
+from skinny.runtime.weights import Weights
+
+
+class Arrays:
+    """What `Weights` asks of a file."""
+
+    def __init__(self, tensors):
+        self.tensors = tensors
+
+    def entry(self, name):
+        return Entry("F32", self.tensors[name].shape)
+
+    def kept(self, name):
+        return int(np.count_nonzero(self.tensors[name]))
+
+    def read_sparse(self, name):
+        array = np.ascontiguousarray(self.tensors[name], np.float32)
+        mask = np.packbits(array.reshape(-1) != 0, bitorder="little")
+        return SparseTensor(array.shape, "F32", mask, array[array != 0])
+
+    def read_float32(self, name):
+        return np.array(self.tensors[name], np.float32)
+
+
+def mixed(graph, given, tensors, *, threads=1, low_memory=False):
+    spec, tensor = running.specs_of(tensors), tensors.__getitem__
+    shapes = {name: array.shape for name, array in given.items()}
+    special = specialize(graph, shapes, spec, tensor)
+    weights = SharedWeights(Weights(Arrays(tensors)), threads)
+    limit = MemoryLimit(1 << 30)
+    return Mixed(graph, special, tensor, spec, weights, limit, low_memory=low_memory)

@@ -1,0 +1,190 @@
+"""Every lowering computes what its operation's reference computes."""
+
+import numpy as np
+import pytest
+from tests.graph import running
+from tests.graph.cases import CASES
+from tests.runtime.native_graphs import mixed
+
+from skinny.graph import Node, operation, operations
+from skinny.graph.graph import Graph, Input, complete
+from skinny.runtime.lowering import LOWERINGS
+
+VIEWS = ("view", "reshape", "split")
+NATIVE = [op for op in CASES if operation(op).lowering]
+
+
+def test_the_registry_names_every_lowering_and_every_named_one_exists():
+    assert {entry.lowering for entry in operations().values()} - {""} == set(LOWERINGS)
+
+
+def graph_and_feeds(op, case):
+    """The operation alone; a view followed by a sum, because NumPy does views alone."""
+    graph = running.graph_of(op, case.inputs, case.attributes, case.outputs)
+    given = running.feeds(graph, case.inputs)
+    if operation(op).lowering in VIEWS:
+        after = nodes(*(("add", (y, 1.5), (f"{y}+",), {}) for y in graph.outputs))
+        sums = tuple(f"{y}+" for y in graph.outputs)
+        graph = Graph(graph.inputs, (*graph.nodes, *after), sums)
+    return graph, given
+
+
+def nodes(*records):
+    """(op, inputs, outputs, attributes) each."""
+    return tuple(
+        Node(op, inputs, outputs, complete(op, attributes, op))
+        for op, inputs, outputs, attributes in records
+    )
+
+
+@pytest.mark.parametrize(
+    ("op", "case"),
+    [pytest.param(op, c, id=f"{op}-{at}") for op in NATIVE for at, c in enumerate(CASES[op])],
+)
+def test_a_lowering_computes_what_the_reference_does(op, case):
+    graph, given = graph_and_feeds(op, case)
+    want = running.run(graph, given, case.tensors)
+    for threads in (1, 2):
+        found = mixed(graph, given, case.tensors, threads=threads).run(given, threads)
+        for got, expected in zip(found, want, strict=True):
+            running.same(got, expected, 2e-5)
+
+
+@pytest.mark.parametrize("op", NATIVE)
+def test_an_operation_with_a_lowering_runs_natively_in_some_of_its_cases(op):
+    def by_reference(case):
+        graph, given = graph_and_feeds(op, case)
+        return any(isinstance(item, Node) for item in mixed(graph, given, case.tensors).items)
+
+    assert not all(map(by_reference, CASES[op]))
+
+
+def random(seed, *shape):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def check(graph, given, tensors, **options):
+    want = running.run(graph, given, tensors)
+    made = mixed(graph, given, tensors, **options)
+    for got, expected in zip(made.run(given, options.get("threads", 1)), want, strict=True):
+        running.same(got, expected, 1e-4)
+    return made
+
+
+def graph_of(inputs, outputs, *records):
+    declared = tuple(Input(name, "float32", array.shape) for name, array in inputs.items())
+    return Graph(declared, nodes(*records), tuple(outputs))
+
+
+def steps(made):
+    return [info.op for segment in made._natives.values() for info in segment.steps]
+
+
+def test_a_chain_of_elementwise_operations_is_one_step():
+    given = {"x": random(0, 3, 5), "s": random(1, 5)}
+    graph = graph_of(
+        given,
+        ["y"],
+        ("pow", ("x", 3), ("a",), {}),
+        ("mul", ("a", 0.044715), ("b",), {}),
+        ("add", ("x", "b"), ("c",), {}),
+        ("tanh", ("c",), ("d",), {}),
+        ("add", ("d", 1.0), ("e",), {}),
+        ("mul", ("e", "x"), ("f",), {}),
+        ("div", ("f", "s"), ("y",), {}),
+    )
+    assert steps(check(graph, given, {})) == ["map"]
+
+
+def test_an_expression_of_too_many_sources_is_cut():
+    given = {f"x{at}": random(at, 7) for at in range(40)}
+    records = [("add", ("x0", "x1"), ("y1",), {})]
+    records += [("mul", (f"y{at - 1}", f"x{at}"), (f"y{at}",), {}) for at in range(2, 40)]
+    made = check(graph_of(given, ["y39"], *records), given, {})
+    assert 1 < len(steps(made)) < 8
+
+
+def test_inputs_of_a_concatenation_are_written_where_they_belong():
+    given = {"x": random(0, 1, 4, 6, 6)}
+    tensors = {"a": random(1, 3, 4, 1, 1), "b": random(2, 5, 4, 3, 3)}
+    window = {"stride": (1, 1), "dilation": (1, 1), "groups": 1}
+    graph = graph_of(
+        given,
+        ["y"],
+        ("conv", ("x",), ("a",), {"weight": "a", "padding": (0, 0), **window}),
+        ("conv", ("x",), ("b",), {"weight": "b", "padding": (1, 1), **window}),
+        ("relu", ("b",), ("c",), {}),
+        ("concat", ("a", "c"), ("y",), {"axis": 1}),
+    )
+    assert steps(check(graph, given, tensors)) == ["conv", "copy", "conv"]  # the copy pads
+
+
+@pytest.mark.parametrize("low_memory", [False, True])
+def test_convolutions_take_batch_norms_activations_and_factors_with_them(low_memory):
+    given = {"x": random(0, 2, 4, 7, 5)}
+    tensors = {"w": random(1, 8, 4, 3, 3), "p": random(2, 8, 8, 1, 1), "m": random(3, 8),
+               "v": random(4, 8) ** 2, "b": random(5, 8)}  # fmt: skip
+    window = {"stride": (1, 1), "dilation": (1, 1), "groups": 1}
+    graph = graph_of(
+        given,
+        ["y"],
+        ("conv", ("x",), ("a",), {"weight": "w", "bias": "b", "padding": (1, 1), **window}),
+        ("batch_norm", ("a",), ("b",), {"mean": "m", "var": "v", "weight": "b", "eps": 1e-3}),
+        ("mul", ("b", 0.5), ("c",), {}),
+        ("silu", ("c",), ("d",), {}),
+        ("conv", ("d",), ("e",), {"weight": "p", "padding": (0, 0), **window}),
+        ("clamp", ("e",), ("y",), {"min": 0.25}),
+    )
+    assert steps(check(graph, given, tensors, low_memory=low_memory)) == ["copy", "conv", "conv"]
+
+
+def test_a_value_read_twice_is_not_taken_into_its_maker():
+    given = {"x": random(0, 9, 4)}
+    graph = graph_of(
+        given,
+        ["y", "z"],
+        ("linear", ("x",), ("a",), {"weight": "w"}),
+        ("relu", ("a",), ("y",), {}),
+        ("add", ("a", "y"), ("z",), {}),
+    )
+    check(graph, given, {"w": random(1, 6, 4)})
+
+
+def test_references_run_before_the_native_nodes_that_are_ready():
+    """A native node in the middle that does not need the reference does not cut the segment."""
+    given = {"x": random(0, 3, 4)}
+    graph = graph_of(
+        given,
+        ["y"],
+        ("exp", ("x",), ("a",), {}),
+        ("cumsum", ("x",), ("b",), {"axis": 1}),
+        ("add", ("a", "b"), ("y",), {}),
+    )
+    made = check(graph, given, {})
+    assert [getattr(item, "op", "segment") for item in made.items] == ["cumsum", "segment"]
+
+
+def test_zeros_around_an_image_are_left_to_the_strided_convolution():
+    given = {"x": random(0, 2, 3, 8, 9)}
+    tensors = {"w": random(1, 4, 3, 3, 3)}
+    window = {"stride": (2, 2), "dilation": (1, 1), "groups": 1, "padding": (0, 1)}
+    graph = graph_of(
+        given,
+        ["y"],
+        ("pad", ("x",), ("a",), {"before": (0, 0, 1, 0), "after": (0, 0, 2, 1)}),
+        ("conv", ("a",), ("y",), {"weight": "w", **window}),
+    )
+    assert steps(check(graph, given, tensors)) == ["copy", "conv"]
+
+
+def test_convolutions_that_read_the_same_layout_share_the_copy():
+    given = {"x": random(0, 1, 3, 8, 9)}
+    tensors = {"a": random(1, 4, 3, 3, 3), "b": random(2, 5, 3, 3, 3)}
+    window = {"stride": (1, 1), "dilation": (1, 1), "groups": 1, "padding": (1, 1)}
+    graph = graph_of(
+        given,
+        ["y", "z"],
+        ("conv", ("x",), ("y",), {"weight": "a", **window}),
+        ("conv", ("x",), ("z",), {"weight": "b", **window}),
+    )
+    assert steps(check(graph, given, tensors)) == ["copy", "conv", "conv"]
