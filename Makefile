@@ -62,6 +62,7 @@ SANITIZED = PYTHONPATH=$(SANITIZE)/tree ASAN_OPTIONS=detect_leaks=0 \
     $(SANITIZE)/venv/bin/python
 SANITIZE_CASES ?= 1000
 SANITIZED_TESTS := $(patsubst %,tests/runtime/test_%.py,kernels seam) \
+    $(wildcard tests/runtime/test_tensor_*.py) \
     $(patsubst %,tests/packing/test_%.py,bitmask entropy symbols)
 sanitize:
 	test -e "$$($(CXX) -print-file-name=libasan.so)" || \

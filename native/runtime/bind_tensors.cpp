@@ -110,6 +110,7 @@ void bind_tensors(nb::module_& m) {
       .def("run", &run, nb::kw_only(), arg("inputs"), arg("outputs"), arg("threads"), arg("timed"));
   bind_tensor_images(program);
   bind_tensor_maps(m, program);
+  bind_tensor_products(program);
 }
 
 }  // namespace skinny

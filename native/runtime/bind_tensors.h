@@ -12,6 +12,7 @@ using TensorBinding = nanobind::class_<TensorProgram>;
 
 void bind_tensor_images(TensorBinding& program);
 void bind_tensor_maps(nanobind::module_& m, TensorBinding& program);
+void bind_tensor_products(TensorBinding& program);
 
 // That an output is not an input, unless it has the same elements in the same order and the step
 // reads each before it writes it (`in_place`).

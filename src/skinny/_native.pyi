@@ -368,6 +368,30 @@ class TensorProgram:
         last destination is the result. In place, too. Arguments that an instruction does not have
         are ignored."""
 
+    def add_matmul(
+        self,
+        *,
+        a: _Tensor,  # [.., rows, depth]
+        b: _Tensor,  # [.., depth, columns], columns contiguous
+        target: _Tensor,  # [.., rows, columns], columns contiguous
+        scale: float = ...,
+    ) -> None:
+        """target = scale * a @ b; leading axes are the target's, broadcast by strides of 0."""
+
+    def add_attention(
+        self,
+        *,
+        q: _Tensor,  # [.., queries, features]
+        k: _Tensor,  # [.., keys, features]
+        v: _Tensor,  # [.., keys, value features]
+        mask: _Tensor | None,  # [.., queries, keys]
+        mask_is_bool: bool,  # cells, floats or integers, are zero where a query must not look
+        causal: bool,
+        scale: float,
+        target: _Tensor,  # [.., queries, value features]
+    ) -> None:
+        """Any strides; neighbouring queries in q and target are the fast case."""
+
     def add_linear(
         self,
         *,

@@ -10,6 +10,7 @@ import pytest
 from skinny import native
 
 HERE = Path(__file__).parent
+FILES = [HERE / "test_kernels.py", *sorted(HERE.glob("test_tensor_*.py"))]
 
 
 def supported() -> list[str]:
@@ -23,7 +24,7 @@ def supported() -> list[str]:
 def test_kernels_equal_the_reference_with(isa):
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist",
-         f"--confcutdir={HERE}", str(HERE / "test_kernels.py")],
+         f"--confcutdir={HERE}", *map(str, FILES)],
         env={**os.environ, "SKINNY_ISA": isa},
         capture_output=True,
         text=True,

@@ -1,0 +1,82 @@
+// The register-blocked product of two matrices, which matrix products and attention are made of:
+// c[m][n] += a[m][k] b[k][n], the entries of `a` broadcast, `b` and `c` in whole vectors along n.
+// In an anonymous namespace, so that each instruction set keeps its own copy.
+#pragma once
+
+#include "vector.h"
+
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int product_rows = 6, product_vectors = 4;  // 24 sums in 32 registers
+#else
+constexpr int product_rows = 6, product_vectors = 2;  // 12 sums in 16 registers
+#endif
+constexpr size_t panel_floats = product_vectors * V;  // columns of `b` that are computed together
+
+// Entry (m, k) at data + m * row + k * column.
+struct Broadcast {
+  const float* data;
+  size_t row, column;
+};
+
+// M rows of N vectors. `b` has `depth` rows, b_stride floats apart. Sums begin at zero, or if `add`
+// at what `c` holds.
+template <int M, int N>
+void product_tile(const Broadcast& a, const float* b, size_t b_stride, size_t depth, bool add,
+                  float* c, size_t c_stride) {
+  Vec sum[M][N];
+  for (int m = 0; m < M; ++m)
+    for (int n = 0; n < N; ++n) sum[m][n] = add ? load(c + m * c_stride + n * V) : Vec{};
+  const float* from = a.data;
+  for (size_t k = 0; k < depth; ++k, from += a.column, b += b_stride) {
+    Vec right[N];
+    for (int n = 0; n < N; ++n) right[n] = load(b + n * V);
+    for (int m = 0; m < M; ++m) {
+      Vec left = splat(from[m * a.row]);
+      for (int n = 0; n < N; ++n) sum[m][n] += left * right[n];
+    }
+  }
+  for (int m = 0; m < M; ++m)
+    for (int n = 0; n < N; ++n) store(c + m * c_stride + n * V, sum[m][n]);
+}
+
+using ProductTile = void (*)(const Broadcast& a, const float* b, size_t b_stride, size_t depth,
+                             bool add, float* c, size_t c_stride);
+
+template <int M>
+ProductTile product_tile_of(size_t vectors) {
+#if defined(__AVX512F__)
+  if (vectors == 4) return product_tile<M, 4>;
+  if (vectors == 3) return product_tile<M, 3>;
+#endif
+  return vectors == 2 ? product_tile<M, 2> : product_tile<M, 1>;
+}
+
+inline ProductTile product_tile_of(size_t rows, size_t vectors) {
+  static_assert(product_rows == 6);
+  switch (rows) {
+    case 1: return product_tile_of<1>(vectors);
+    case 2: return product_tile_of<2>(vectors);
+    case 3: return product_tile_of<3>(vectors);
+    case 4: return product_tile_of<4>(vectors);
+    case 5: return product_tile_of<5>(vectors);
+    default: return product_tile_of<6>(vectors);
+  }
+}
+
+// c[rows][vectors * V], all of whose vectors may be read and written.
+inline void product(const Broadcast& a, const float* b, size_t b_stride, size_t rows,
+                    size_t vectors, size_t depth, bool add, float* c, size_t c_stride) {
+  for (size_t m = 0; m < rows; m += product_rows) {
+    size_t high = rows - m < product_rows ? rows - m : product_rows;
+    Broadcast own{a.data + m * a.row, a.row, a.column};
+    for (size_t n = 0; n < vectors; n += product_vectors) {
+      size_t wide = vectors - n < product_vectors ? vectors - n : product_vectors;
+      product_tile_of(high, wide)(own, b + n * V, b_stride, depth, add, c + m * c_stride + n * V,
+                                  c_stride);
+    }
+  }
+}
+
+}  // namespace

@@ -1,0 +1,44 @@
+// Scaled dot-product attention of one head.
+#pragma once
+
+#include <cstddef>
+
+#include "isa.h"
+
+namespace skinny {
+
+// out[t][e] = sum over s of softmax over s(scale * q[t] . k[s] + mask[t][s]) v[s][e].
+//
+// A head's matrices have any strides; queries that are neighbours in `q` and `out` are the fast
+// case. A mask that `selects` has cells that are zero (as float or integer: all bits but the sign)
+// where a query must not look; any other one is added. causal: query t sees keys 0 to t.
+//
+// Where the weights of a query are not numbers (all of its scores are minus infinity, or one is
+// infinite or NaN), its result is zero if there is a mask, else NaN.
+struct AttentionHead {
+  const float* q;
+  size_t q_query, q_feature;
+  const float* k;
+  size_t k_key, k_feature;
+  const float* v;
+  size_t v_key, v_feature;
+  const float* mask;  // or null
+  size_t mask_query, mask_key;
+  float* out;
+  size_t out_query, out_feature;
+  size_t queries, keys, features, value_features;
+  float scale;
+  bool mask_selects, causal;
+};
+
+struct AttentionKernels {
+  size_t queries, fewest_queries;  // to be computed together: at most, and for speed at least
+  // Of `count` queries, at most `queries`, from `first` on. Scores exist for a block of keys at a
+  // time: the softmax is corrected when a later block has a larger score.
+  void (*attend)(const AttentionHead& head, size_t first, size_t count, float* scratch);
+  size_t (*scratch)(size_t features, size_t value_features);  // floats
+};
+
+}  // namespace skinny
+
+SKINNY_DECLARE_KERNELS(AttentionKernels, attention)
