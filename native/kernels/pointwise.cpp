@@ -98,22 +98,6 @@ void lrn(const float* from, float* to, size_t count, size_t channels, size_t cha
   }
 }
 
-void softmax(const float* from, float* to, size_t axis, size_t inner, bool log) {
-  for (size_t at = 0; at < inner; at += V) {
-    size_t lanes = inner - at < static_cast<size_t>(V) ? inner - at : static_cast<size_t>(V);
-    auto get = [&](size_t i) { return load_some(from + i * inner + at, lanes); };
-    Vec top = get(0), sum{};
-    for (size_t i = 1; i < axis; ++i) top = at_least(top, get(i));
-    for (size_t i = 0; i < axis; ++i) sum += exponential(get(i) - top);
-    if (log) sum = logarithm(sum);
-    for (size_t i = 0; i < axis; ++i) {
-      Vec x = get(i) - top;
-      x = log ? x - sum : exponential(x) / sum;
-      store_some(to + i * inner + at, x, lanes);
-    }
-  }
-}
-
 template <bool Max>
 inline Vec join(Vec a, Vec b) {
   if constexpr (Max) return at_least(a, b);
@@ -288,6 +272,6 @@ void pool(bool max, const float* const* row, size_t rows, float row_scale, const
 
 }  // namespace
 
-const PointwiseKernels pointwise{activate, add, scale, lrn, softmax, pool};
+const PointwiseKernels pointwise{activate, add, scale, lrn, pool};
 
 }  // namespace skinny::SKINNY_SET

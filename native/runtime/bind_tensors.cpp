@@ -108,6 +108,7 @@ void bind_tensors(nb::module_& m) {
       .def("add_fill", &add_fill, nb::kw_only(), arg("target"), arg("value"))
       .def("workspace_bytes", &TensorProgram::workspace_bytes, nb::kw_only(), arg("threads"))
       .def("run", &run, nb::kw_only(), arg("inputs"), arg("outputs"), arg("threads"), arg("timed"));
+  bind_tensor_axes(m, program);
   bind_tensor_images(program);
   bind_tensor_maps(m, program);
   bind_tensor_products(program);

@@ -10,6 +10,7 @@ namespace skinny {
 
 using TensorBinding = nanobind::class_<TensorProgram>;
 
+void bind_tensor_axes(nanobind::module_& m, TensorBinding& program);
 void bind_tensor_images(TensorBinding& program);
 void bind_tensor_maps(nanobind::module_& m, TensorBinding& program);
 void bind_tensor_products(TensorBinding& program);

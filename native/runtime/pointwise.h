@@ -1,4 +1,4 @@
-// Everything between the weighted layers: activations, pooling, normalisation, softmax.
+// Between the weighted layers: activations, pooling, local response normalisation.
 #pragma once
 
 #include <cstddef>
@@ -45,8 +45,6 @@ struct PointwiseKernels {
   // neighbouring floats of each channel.
   void (*lrn)(const float* from, float* to, size_t count, size_t channels, size_t channel_stride,
               int size, float alpha, float beta, float k);
-  // Over `axis` entries, `inner` floats apart, for each of the `inner` neighbours.
-  void (*softmax)(const float* from, float* to, size_t axis, size_t inner, bool log);
   // One row of output, from the `rows` rows of input at row[0], row[1], ..., of `n` images
   // interleaved. `reduced` is scratch for one row of `width` columns.
   // For one image, up to row_slack floats after a row are read.

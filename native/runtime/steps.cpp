@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "axis.h"
+
 namespace skinny {
 
 void Linear::run(const ThreadContext& context) const {
@@ -197,11 +199,16 @@ void Concat::run(const ThreadContext& context) const {
 }
 
 void Softmax::run(const ThreadContext& context) const {
+  size_t columns = inner * context.n;
   auto [begin, end] = context.partition(outer);
-  for (size_t i = begin; i < end; ++i)
-    SKINNY_CHOOSE(pointwise).softmax(context.at(in.offset + i * axis * inner),
-                                     context.at(out.offset + i * axis * inner), axis,
-                                     inner * context.n, log);
+  for (size_t i = begin; i < end; ++i) {
+    const float* from = context.at(in.offset + i * axis * inner);
+    float* to = context.at(out.offset + i * axis * inner);
+    if (columns == 1)
+      SKINNY_CHOOSE(axis).softmax_row(from, to, axis, log);
+    else
+      SKINNY_CHOOSE(axis).softmax_columns(from, columns, to, columns, axis, columns, log);
+  }
 }
 
 }  // namespace skinny

@@ -338,6 +338,12 @@ class Opcode(enum.Enum):
     where = 47  # b where a, else c
     from_int = 48  # of a 32-bit integer
 
+class ReduceKind(enum.Enum):
+    sum = 0
+    mean = 1
+    max = 2
+    min = 3
+
 class TensorProgram:
     """Steps on strided tensors in an arena of `cells` cells. Every step is checked when it is
     added: a ValueError tells what does not fit. An output must not overlap an input, unless both
@@ -391,6 +397,29 @@ class TensorProgram:
         target: _Tensor,  # [.., queries, value features]
     ) -> None:
         """Any strides; neighbouring queries in q and target are the fast case."""
+
+    def add_norm(
+        self,
+        *,
+        source: _Tensor,  # [outer, axis, inner]
+        target: _Tensor,
+        weight: _Floats | None,  # one value for each entry of the axis
+        bias: _Floats | None,
+        eps: float,
+        subtract_mean: bool,
+    ) -> None:
+        """weight (x - mean) / sqrt(variance + eps) + bias along the axis; RMS norm without the
+        mean. In place, too."""
+
+    def add_softmax(self, *, source: _Tensor, target: _Tensor, log: bool) -> None:
+        """Along the axis of [outer, axis, inner]. In place, too."""
+
+    def add_reduce(self, *, kind: ReduceKind, source: _Tensor, target: _Tensor) -> None:
+        """[outer, axis, inner] to [outer, inner]."""
+
+    def add_gather(self, *, table: _Tensor, index: _Tensor, target: _Tensor) -> None:
+        """The rows of a table [rows, columns] that 32-bit integers name. An index that is negative
+        or too large makes `run` raise an IndexError."""
 
     def add_linear(
         self,
