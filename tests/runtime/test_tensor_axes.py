@@ -17,13 +17,17 @@ SIDES = st.sampled_from([1, 1, 2, 3, 7, 8, 9, 15, 16, 17, 33, 40])
 
 @st.composite
 def shapes(draw) -> tuple[int, int, int]:
-    return draw(SIDES), draw(st.sampled_from([1, 2, 3, 7, 8, 31, 32, 33, 64, 300])), draw(SIDES)
+    """[outer, axis, inner]"""
+    axis = draw(st.sampled_from([1, 2, 3, 7, 8, 31, 32, 33, 64, 300]))
+    inner = draw(SIDES)
+    return (draw(SIDES) if axis * inner < 600 else 2), axis, inner
 
 
 def softmax(x, log=False):
-    shifted = x - x.max(1, keepdims=True)
+    shifted = x.astype(np.float64) - x.max(1, keepdims=True)
     total = np.exp(shifted).sum(1, keepdims=True)
-    return shifted - np.log(total) if log else np.exp(shifted) / total
+    with np.errstate(over="ignore"):
+        return (shifted - np.log(total) if log else np.exp(shifted) / total).astype(np.float32)
 
 
 def norm(x, weight, bias, eps, subtract_mean):
@@ -73,7 +77,7 @@ def test_softmax_along_any_axis_equals_numpy(data):
     x = np.random.default_rng(0).normal(0, 4, shape).astype(np.float32)
     both = [data.draw(layouts(3)) for _ in range(data.draw(st.integers(1, 2)))]
     result = run_softmax(x, *both, log=log, threads=data.draw(st.integers(1, 3)))
-    np.testing.assert_allclose(result, softmax(x, log), rtol=2e-6, atol=1e-6 if log else 1e-30)
+    np.testing.assert_allclose(result, softmax(x, log), rtol=5e-6, atol=5e-6 if log else 1e-30)
 
 
 @settings(max_examples=100, deadline=None)
@@ -133,7 +137,7 @@ def test_special_values_give_what_numpy_gives(layout, padding):
     with np.errstate(all="ignore"):
         for log in (False, True):
             np.testing.assert_allclose(
-                run_softmax(x, layout, log=log), softmax(x, log), rtol=2e-6, atol=1e-37
+                run_softmax(x, layout, log=log), softmax(x, log), rtol=5e-6, atol=1e-37
             )
         for kind, function in REDUCE.items():
             wanted = function(x.astype(np.float64), axis=1).astype(np.float32)
