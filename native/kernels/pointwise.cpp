@@ -133,21 +133,6 @@ void reduce_rows(const float* const* row, size_t rows, size_t count, float* redu
   }
 }
 
-// The lanes of even, or of odd, index of two neighbouring vectors.
-template <int Odd>
-inline Vec alternate(Vec a, Vec b) {
-#if defined(__AVX512F__)
-  return __builtin_shufflevector(a, b, Odd, Odd + 2, Odd + 4, Odd + 6, Odd + 8, Odd + 10, Odd + 12,
-                                 Odd + 14, Odd + 16, Odd + 18, Odd + 20, Odd + 22, Odd + 24,
-                                 Odd + 26, Odd + 28, Odd + 30);
-#elif defined(__AVX2__)
-  return __builtin_shufflevector(a, b, Odd, Odd + 2, Odd + 4, Odd + 6, Odd + 8, Odd + 10, Odd + 12,
-                                 Odd + 14);
-#else
-  return __builtin_shufflevector(a, b, Odd, Odd + 2, Odd + 4, Odd + 6);
-#endif
-}
-
 // The lanes of `a` but its first, then the first of `b`.
 inline Vec next_lanes(Vec a, Vec b) {
 #if defined(__AVX512F__)

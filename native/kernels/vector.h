@@ -72,4 +72,19 @@ inline Vec splat(float x) { return x - Vec{}; }
 inline Vec at_least(Vec v, Vec low) { return v < low ? low : v; }
 inline Vec at_most(Vec v, Vec high) { return v > high ? high : v; }
 
+// The lanes of even, or of odd, index of two neighbouring vectors.
+template <int Odd>
+inline Vec alternate(Vec a, Vec b) {
+#if defined(__AVX512F__)
+  return __builtin_shufflevector(a, b, Odd, Odd + 2, Odd + 4, Odd + 6, Odd + 8, Odd + 10, Odd + 12,
+                                 Odd + 14, Odd + 16, Odd + 18, Odd + 20, Odd + 22, Odd + 24,
+                                 Odd + 26, Odd + 28, Odd + 30);
+#elif defined(__AVX2__)
+  return __builtin_shufflevector(a, b, Odd, Odd + 2, Odd + 4, Odd + 6, Odd + 8, Odd + 10, Odd + 12,
+                                 Odd + 14);
+#else
+  return __builtin_shufflevector(a, b, Odd, Odd + 2, Odd + 4, Odd + 6);
+#endif
+}
+
 }  // namespace

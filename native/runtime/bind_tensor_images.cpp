@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bind_tensors.h"
+#include "depthwise_step.h"
 #include "image_steps.h"
 
 namespace nb = nanobind;
@@ -41,6 +42,18 @@ void add_space_to_depth(TensorProgram& p, size_t samples, size_t source_sample_s
                         const std::vector<int64_t>& columns) {
   p.add(make_space_to_depth(arena(p, samples, source_sample_stride, target_sample_stride), source,
                             target, stride, rows, columns));
+}
+
+void add_depthwise(TensorProgram& p, size_t samples, size_t source_sample_stride,
+                   size_t target_sample_stride, const View& source, const View& target,
+                   const In<float, 3>& weights, const std::array<size_t, 2>& stride,
+                   const std::array<size_t, 2>& padding, const std::array<size_t, 2>& dilation,
+                   const Floats& bias, float low, float high, const Activation& activation) {
+  require(weights.shape(0) == target.channels, "a kernel for each output channel is needed");
+  p.add(Depthwise(arena(p, samples, source_sample_stride, target_sample_stride), source, target,
+                  {{weights.shape(1), weights.shape(2)}, stride, padding, dilation},
+                  {weights.data(), weights.data() + weights.size()},
+                  {copy(bias), low, high, activation}));
 }
 
 void add_linear(TensorProgram& p, const Tensor& source, const Tensor& target,
@@ -80,6 +93,9 @@ void bind_tensor_images(TensorBinding& program) {
            arg("pool"))
       .def("add_space_to_depth", &add_space_to_depth, nb::kw_only(), samples, from_stride,
            to_stride, source, target, arg("stride"), arg("rows"), arg("columns"))
+      .def("add_depthwise", &add_depthwise, nb::kw_only(), samples, from_stride, to_stride, source,
+           target, arg("weights"), arg("stride"), arg("padding"), arg("dilation"), arg("bias"),
+           arg("low"), arg("high"), arg("activation"))
       .def("add_linear", &add_linear, nb::kw_only(), source, target, arg("weights"), arg("bias"),
            arg("activation"));
 }

@@ -20,28 +20,6 @@ void check(const View& v) {
           "a view's rows must lie in its channels, without overlapping");
 }
 
-void check_samples(const ImageArena& arena, const View& source, const View& target) {
-  const Samples& samples = arena.samples;
-  require(samples.count && samples.count <= max_offset && samples.in_stride <= max_offset &&
-              samples.out_stride <= max_offset,
-          "the samples must lie in the arena");
-  size_t others = samples.count - 1;
-  inside(arena.positions, source);
-  inside(arena.positions, target);
-  if (others == 0) return apart(source, target);
-  size_t source_end = source.end() + others * samples.in_stride;
-  size_t target_end = target.end() + others * samples.out_stride;
-  require(source_end <= arena.positions && target_end <= arena.positions,
-          "the samples must lie in the arena");
-  require(target.end() - target.offset <= samples.out_stride, "the samples must not overlap");
-  if (source_end <= target.offset || target_end <= source.offset) return;
-  // Else both lie in ranges of their own of every sample of one value, like some of its channels.
-  apart(source, target);
-  size_t begin = std::min(source.offset, target.offset), end = std::max(source.end(), target.end());
-  require(samples.in_stride == samples.out_stride && end - begin <= samples.in_stride,
-          "a step must not write what it reads");
-}
-
 template <class S>
 S image_step(const ImageArena& arena, const View& source, const View& target) {
   check_samples(arena, source, target);
@@ -68,6 +46,28 @@ const View& inside(size_t positions, const View& view) {
 
 void apart(const View& source, const View& target) {
   require(source.end() <= target.offset || target.end() <= source.offset,
+          "a step must not write what it reads");
+}
+
+void check_samples(const ImageArena& arena, const View& source, const View& target) {
+  const Samples& samples = arena.samples;
+  require(samples.count && samples.count <= max_offset && samples.in_stride <= max_offset &&
+              samples.out_stride <= max_offset,
+          "the samples must lie in the arena");
+  size_t others = samples.count - 1;
+  inside(arena.positions, source);
+  inside(arena.positions, target);
+  if (others == 0) return apart(source, target);
+  size_t source_end = source.end() + others * samples.in_stride;
+  size_t target_end = target.end() + others * samples.out_stride;
+  require(source_end <= arena.positions && target_end <= arena.positions,
+          "the samples must lie in the arena");
+  require(target.end() - target.offset <= samples.out_stride, "the samples must not overlap");
+  if (source_end <= target.offset || target_end <= source.offset) return;
+  // Else both lie in ranges of their own of every sample of one value, like some of its channels.
+  apart(source, target);
+  size_t begin = std::min(source.offset, target.offset), end = std::max(source.end(), target.end());
+  require(samples.in_stride == samples.out_stride && end - begin <= samples.in_stride,
           "a step must not write what it reads");
 }
 

@@ -19,6 +19,8 @@ struct ImageArena {
 
 // The view, if it lies in an arena of so many positions.
 const View& inside(size_t positions, const View& view);
+// That the samples of both views lie in the arena, and are not written over what is read.
+void check_samples(const ImageArena& arena, const View& source, const View& target);
 // That a step does not write what it reads.
 void apart(const View& source, const View& target);
 

@@ -430,6 +430,25 @@ class TensorProgram:
         bias: _Floats,
         activation: Activation,
     ) -> None: ...
+    def add_depthwise(
+        self,
+        *,
+        samples: int,
+        source_sample_stride: int,
+        target_sample_stride: int,
+        source: _View,  # of the first sample; needs no padding
+        target: _View,  # as many channels, or a multiple
+        weights: NDArray[np.float32],  # [output channels, kernel rows, kernel columns]
+        stride: tuple[int, int],
+        padding: tuple[int, int],  # before the first row and column
+        dilation: tuple[int, int],
+        bias: _Floats,
+        low: float,
+        high: float,
+        activation: Activation,
+    ) -> None:
+        """Every output channel has one input channel; weights of zero cost nothing."""
+
     def add_conv(
         self,
         *,
