@@ -188,3 +188,38 @@ def test_convolutions_that_read_the_same_layout_share_the_copy():
         ("conv", ("x",), ("z",), {"weight": "b", **window}),
     )
     assert steps(check(graph, given, tensors)) == ["copy", "conv", "conv"]
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("outputs", [4, 8])
+@pytest.mark.parametrize("low_memory", [False, True])
+def test_depthwise_convolutions_read_their_input_as_it_lies(stride, outputs, low_memory):
+    given = {"x": random(0, 2, 3, 7, 10)}
+    tensors = {
+        "e": random(1, 4, 3, 1, 1),
+        "d": random(2, outputs, 1, 3, 3),
+        "m": random(3, outputs),
+        "v": random(4, outputs) ** 2,
+        "p": random(5, 5, outputs, 3, 3),
+    }
+    window = {"stride": (1, 1), "dilation": (1, 1), "groups": 1}
+    graph = graph_of(
+        given,
+        ["y"],
+        ("conv", ("x",), ("a",), {"weight": "e", "padding": (0, 0), **window}),
+        ("pad", ("a",), ("b",), {"before": (0, 0, 0, 0), "after": (0, 0, 1, 1)}),
+        ("conv", ("b",), ("c",), {"weight": "d", "padding": (1, 0), **window, "groups": 4,
+                                  "stride": (stride, stride)}),
+        ("batch_norm", ("c",), ("d",), {"mean": "m", "var": "v", "eps": 1e-3}),
+        ("hardswish", ("d",), ("e",), {}),
+        ("conv", ("e",), ("y",), {"weight": "p", "padding": (1, 1), **window}),
+    )  # fmt: skip
+    made = steps(check(graph, given, tensors, low_memory=low_memory))
+    assert made == ["conv", "conv", "conv"] or low_memory  # which computes layer by layer
+
+
+def test_depthwise_signals_equal_the_reference():
+    given = {"x": random(0, 2, 6, 50)}
+    window = {"stride": (1,), "dilation": (2,), "groups": 6, "padding": (3,)}
+    graph = graph_of(given, ["y"], ("conv", ("x",), ("y",), {"weight": "w", **window}))
+    assert steps(check(graph, given, {"w": random(1, 6, 1, 7)})) == ["conv"]

@@ -71,7 +71,7 @@ class SharedWeights:
         key = (name, bias, groups, block, dense, transposed, *(fold.key for fold in folds))
 
         def make() -> Held:
-            weight, shift = self._folded(name, bias, outputs, transposed, folds)
+            weight, shift = self.folded(name, bias, outputs, transposed, folds)
             native = ConvWeights(
                 weights=weight, groups=groups, block_taps=block, ranges=self.threads, dense=dense
             )
@@ -89,12 +89,12 @@ class SharedWeights:
             dense = self.kernel(name, rows) == "dense"
             if not transposed and not folds:
                 return Held(self.weights.linear(name, dense), self.weights.bias(bias, rows))
-            weight, shift = self._folded(name, bias, rows, transposed, folds)
+            weight, shift = self.folded(name, bias, rows, transposed, folds)
             return Held(_linear(weight, dense), shift)
 
         return self._once((name, bias, transposed, *(fold.key for fold in folds)), make)
 
-    def _folded(
+    def folded(
         self, name: str, bias: str | None, outputs: int, transposed: bool, folds: tuple[Fold, ...]
     ) -> tuple[Floats, Floats]:
         """A weight as [outputs, inputs], and its bias. Zeros stay zeros, whatever the scale."""

@@ -10,6 +10,7 @@ from skinny.runtime import strided
 from skinny.runtime.convolution import Geometry, geometry
 from skinny.runtime.layout import View, compact
 from skinny.runtime.lowering.chains import TILES_PER_THREAD, Images, convolve, image_view, images
+from skinny.runtime.lowering.depthwise import convolve_depthwise, is_depthwise
 from skinny.runtime.lowering.linear import multiply
 from skinny.runtime.lowering.stages import Stage, absorb
 from skinny.runtime.step_info import StepInfo
@@ -47,14 +48,15 @@ def _as_plane(value: Value) -> Value:
 
 
 def takes_padding(plan: TensorPlan, pad: Node) -> bool:
-    """Whether zeros around an image are left to the strided convolution that reads it, whose
-    space-to-depth reads zeros outside of the image anyway."""
+    """Whether zeros around an image are left to the strided or depthwise convolution that reads
+    it, which finds zeros outside of the image anyway."""
     user = plan.sole_user(pad.output)
     if user is None or user.op != "conv" or pad["value"] != 0 or len(pad["before"]) not in (3, 4):
         return False
     sides = (*pad["before"], *pad["after"])
     outer = (*pad["before"][:2], *pad["after"][:2])
-    return min(sides) >= 0 and not any(outer) and max(user["stride"]) > 1
+    pads = max(user["stride"]) > 1 or is_depthwise(plan, user)
+    return min(sides) >= 0 and not any(outer) and pads
 
 
 def _input(plan: TensorPlan, node: Node) -> tuple[str, dict[str, Any]]:
@@ -92,21 +94,30 @@ def _conv(plan: TensorPlan, node: Node) -> None:
         assert pixels is not None
         multiply(plan, stage, x.viewed(pixels))
         return
+    if is_depthwise(plan, node):
+        source = images(plan, x.viewed(x.tensor))
+        target = _target(plan, stage, out)
+        convolve_depthwise(plan, stage, _input(plan, node)[1], source, target, out[0])
+        return
     stages = [stage]
     while (after := plan.sole_user(stages[-1].output)) is not None and _joins(plan, after, out):
         plan.claim(after)
         stages.append(_stage(plan, after))
     form = _geometry(plan, node, image_view(x))
     source = _source(plan, x, form, stage.title)
+    target = _target(plan, stages[-1], out)
+    convolve(plan, stages, source, target, form, out[0], "conv")
+
+
+def _target(plan: TensorPlan, stage: Stage, out: Shape) -> Images:
+    """Where a convolution writes: padded, if that is how all readers want it."""
     samples, _, height, width = out
-    view = _wanted(plan, stages[-1].output)
+    view = _wanted(plan, stage.output)
     if view is not None:
-        y = plan.make_padded(stages[-1].output, samples, view)
+        y = plan.make_padded(stage.output, samples, view)
     else:
-        y = plan.make(stages[-1].output)
-        view = compact((stages[-1].outputs, height, width))
-    target = Images(y, view, y.tensor.strides[0] if samples > 1 else 0)
-    convolve(plan, stages, source, target, form, samples, "conv")
+        y, view = plan.make(stage.output), compact((stage.outputs, height, width))
+    return Images(y, view, y.tensor.strides[0] if samples > 1 else 0)
 
 
 def _is_pixel(node: Node, x: Shape, stage: Stage) -> bool:
@@ -128,6 +139,8 @@ def _wanted(plan: TensorPlan, name: str) -> View | None:
     """The padded layout in which all readers of a value want it, if they do."""
     users = plan.users(name)
     if plan.is_output(name) or not users or any(user.op != "conv" for user in users):
+        return None
+    if any(is_depthwise(plan, user) for user in users):
         return None
     forms = [_geometry(plan, user) for user in users]
     if any(form.space_to_depth is not None for form in forms):
