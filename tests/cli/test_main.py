@@ -174,6 +174,32 @@ def test_a_users_model_is_trained(tmp_path, capsys, monkeypatch):
     assert "finished already" in capsys.readouterr().out
 
 
+def test_a_run_folder_decides_no_code_that_runs(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "theirs.py").write_text(
+        "import pathlib\n"
+        "from torch import nn\n"
+        "pathlib.Path('has run').touch()\n"
+        "def tiny(classes, channels, image_size):\n"
+        "    h, w = image_size\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(channels * h * w, classes))\n"
+    )
+    train = ["train", "demo", "--model", "theirs:tiny", "--epochs", "2", "--dense", "1"]
+    assert main([*train, "--sparse", "1", "--quiet"]) == 0
+    (run,) = (tmp_path / "runs").iterdir()
+    (tmp_path / "has run").unlink()
+    sys.modules.pop("theirs")
+    for command in (["eval", str(run)], ["pack", str(run), "again.skinny"]):
+        assert main(command) == 1
+        assert "say so with --model theirs:tiny" in capsys.readouterr().err
+        assert main([*command, "--model", "nin-digits"]) == 1
+        assert "trained with the model theirs:tiny" in capsys.readouterr().err
+        assert not (tmp_path / "has run").exists()
+    assert main(["eval", str(run), "--model", "theirs:tiny"]) == 0
+    assert main(["pack", str(run), "again.skinny", "--model", "theirs:tiny"]) == 0
+    assert (tmp_path / "has run").exists()
+
+
 def test_demo_compares_over_three_seeds(tmp_path, capsys, monkeypatch):
     small = dataclasses.replace(recipe("demo"), train_size=60, test_size=60, width=0.25)
     monkeypatch.setattr("skinny.cli.demo.recipe", lambda name: small)

@@ -298,7 +298,7 @@ def test_an_unknown_device_is_one_sentence(tmp_path):
         train(TINY, RunFolder(tmp_path / "a"), device="warp")
 
 
-def test_load_run_gives_back_the_trained_model_and_refuses_what_is_no_finished_run(tmp_path):
+def test_load_run_returns_the_trained_model_and_refuses_what_is_no_finished_run(tmp_path):
     result = run(tmp_path / "a", epochs=2)
     trained = load_run(tmp_path / "a")
     assert not trained.model.training

@@ -23,6 +23,9 @@ class Eval:
 
     run: tyro.conf.Positional[Path]
     """The run folder."""
+    model: str | None = None
+    """The run's own model, package.module:function, if it is not one of Skinny's: its code is
+    imported from the current directory or Python's path, and only if you name it here."""
     data_dir: Path | None = None
     """Where the data lies; else $SKINNY_DATA and the user's cache are searched."""
     device: str = "auto"
@@ -38,7 +41,7 @@ def main(argv: list[str]) -> int:
 def run(arguments: Eval) -> int:
     data_dir = None if arguments.data_dir is None else str(arguments.data_dir)
     with downloads.shown():
-        trained = load_run(arguments.run, data_dir=data_dir)
+        trained = load_run(arguments.run, data_dir=data_dir, model=arguments.model)
     device = choose_device(arguments.device)
     batches = data.test_batches(
         trained.dataset, batch_size=256, device=device, whiten=trained.config.whiten

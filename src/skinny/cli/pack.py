@@ -36,6 +36,9 @@ class Pack:
     -0.0, and take more room then."""
     weights_only: bool = False
     """Leave the graph out: for networks with operations that a packed graph does not have."""
+    model: str | None = None
+    """The run's own model, package.module:function, if it is not one of Skinny's: its code is
+    imported from the current directory or Python's path, and only if you name it here."""
     data_dir: Path | None = None
     """Where the run's data lies; else $SKINNY_DATA and the user's cache are searched."""
     json: bool = False
@@ -57,6 +60,7 @@ def run(arguments: Pack) -> int:
             signed_zeros=arguments.signed_zeros,
             weights_only=arguments.weights_only,
             data_dir=arguments.data_dir,
+            model=arguments.model,
         )
     else:
         out = output_file(arguments.target, arguments.out, source.with_suffix(".skinny"))
@@ -77,12 +81,14 @@ def pack_run(
     signed_zeros: bool = False,
     weights_only: bool = False,
     data_dir: Path | None = None,
+    model: str | None = None,
 ) -> None:
     """Pack the network of a finished run, with all that predicting with it needs."""
     from skinny.training import load_run
     from skinny.training.packed import pack_trained
 
-    trained = load_run(folder, data_dir=None if data_dir is None else str(data_dir))
+    where = None if data_dir is None else str(data_dir)
+    trained = load_run(folder, data_dir=where, model=model)
     pack_trained(
         trained.model,
         out,

@@ -73,11 +73,14 @@ def held_out(config: Config) -> Config:
     return canonical(replace(config, method="dense", layers=(), val_size=hold_out_size(config)))
 
 
-def rules(run: Path, sparsity: float, *, device: str, data_dir: str | None) -> tuple[str, ...]:
-    """What the search finds for the finished run in `run`, as `Config.layers`; found once."""
+def rules(
+    run: Path, sparsity: float, *, device: str, data_dir: str | None, model: str | None = None
+) -> tuple[str, ...]:
+    """What the search finds for the finished run in `run`, as `Config.layers`; found once. model:
+    as for `load_run`."""
     if (found := found_rules(run, sparsity)) is not None:
         return found
-    trained = load_run(run, data_dir=data_dir)
+    trained = load_run(run, data_dir=data_dir, model=model)
     if trained.config.val_size is None:
         raise SkinnyError(f"{run} was judged by test images: a search may not look at those")
     target = choose_device(device)

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from skinny import data
+from skinny import data, models
 from skinny.errors import SkinnyError
 from skinny.training import checkpoint
 from skinny.training.config import Config
@@ -25,18 +25,25 @@ class TrainedRun:
     result: dict[str, Any]
 
 
-def load_run(path: str | os.PathLike[str], *, data_dir: str | None = None) -> TrainedRun:
-    """The model of the finished run in the folder `path`, and the data it was trained on."""
+def load_run(
+    path: str | os.PathLike[str], *, data_dir: str | None = None, model: str | None = None
+) -> TrainedRun:
+    """The model of the finished run in the folder `path`, and the data it was trained on.
+
+    model: the run's `package.module:function`, where its model is not one of ours. The folder
+    names it too, but whoever loads the run decides which code is imported and called.
+    """
     folder = RunFolder(path)
     config = folder.config()
+    _check_model(folder, config.model, model)
     result = folder.result()
     if result is None:
         raise SkinnyError(f"{folder.path} is not finished; run its training again to go on")
     dataset = load_data(config, data_dir)
-    model = build_model(config, dataset)
+    network = build_model(config, dataset)
 
     def restore(state: dict[str, Any]) -> int:
-        model.load_state_dict(state["session"]["model"])
+        network.load_state_dict(state["session"]["model"])
         return int(state["position"]["epoch"])
 
     epoch = checkpoint.load(
@@ -44,4 +51,14 @@ def load_run(path: str | os.PathLike[str], *, data_dir: str | None = None) -> Tr
     )
     if epoch != config.epochs:
         raise SkinnyError(f"{folder.path} has lost the checkpoint of its last epoch")
-    return TrainedRun(config, model.eval(), dataset, result)
+    return TrainedRun(config, network.eval(), dataset, result)
+
+
+def _check_model(folder: RunFolder, named: str, given: str | None) -> None:
+    if given is not None and given != named:
+        raise SkinnyError(f"{folder.path} was trained with the model {named}, not with {given}")
+    if given is None and named not in models.names():
+        raise SkinnyError(
+            f"{folder.path} names {named} as its model, which loading it would import and call; if "
+            f"that is code you trust, say so with --model {named} (load_run: model=)"
+        )
