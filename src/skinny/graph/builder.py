@@ -59,6 +59,7 @@ class Builder:
                 tensor_spec,
                 tensor,
                 most_folded=MOST_STORED,
+                room=32 * MOST_STORED,
             )
             for sizes in samples
         ]

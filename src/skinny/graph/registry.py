@@ -9,7 +9,7 @@ adding an operation without a kernel is adding an entry there.
 import functools
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -39,8 +39,8 @@ class Operation:
     aten:      ATen name (without overload) -> import function
     onnx:      ONNX operator type -> import function
     to_onnx:   writes a node as ONNX
-    workspace: (attributes, *input specs) -> bytes that the reference needs beside its
-               inputs, results and stored tensors
+    workspace: what the reference needs beside its inputs, results and stored tensors: bytes for
+               each element of the largest of them, or (attributes, *input specs) -> bytes
     lowering:  the runtime's native lowering of this operation; "" runs the reference
     """
 
@@ -56,13 +56,20 @@ class Operation:
     onnx: Mapping[str, Import] = field(default_factory=dict)
     promotes: bool = False
     of_shape: bool = False
-    workspace: Callable[..., int] = lambda attributes, *inputs: 0
+    workspace: int | Callable[..., int] = 12
     lowering: str = ""
 
     @functools.cached_property
     def stored(self) -> tuple[str, ...]:
         """The attributes that name stored tensors."""
         return tuple(n for n, kind in self.attributes.items() if isinstance(kind, Stored))
+
+    def workspace_bytes(
+        self, attributes: Attributes, inputs: Sequence[Spec], outputs: Sequence[Spec]
+    ) -> int:
+        if callable(self.workspace):
+            return self.workspace(attributes, *inputs)
+        return self.workspace * max(spec.size for spec in (*inputs, *outputs))
 
     @functools.cached_property
     def sizes(self) -> tuple[str, ...]:

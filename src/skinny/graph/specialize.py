@@ -30,9 +30,9 @@ from skinny.graph.values import (
 Tensor = Callable[[str], Array]  # a stored tensor's values
 # Layers on constants are left to run: their references may need far more memory than their result.
 _NOT_FOLDED = {"conv", "conv_transpose", "attention", "lstm", "gru"}
-MOST_FOLDED = 1 << 20  # elements of a constant that is computed ahead
-SMALL = 1 << 10  # constants so small are always computed; of others MANY times MOST_FOLDED together
-MANY = 32
+MOST_FOLDED = 1 << 20  # elements of a constant that is computed ahead, and of what it is made of
+SMALL = 1 << 10  # elements of both together that are always computed ahead
+ROOM = 1 << 25  # elements of both together, of all constants that are larger
 
 
 @dataclass(frozen=True)
@@ -41,22 +41,35 @@ class Specialized:
 
     nodes: tuple[Node, ...]
     specs: Mapping[str, Spec]  # of every value
-    constants: Mapping[str, Array]
+    constants: Mapping[str, Array]  # that nodes read or that are outputs
 
 
 def specialize(
-    graph: Graph, shapes: Mapping[str, Shape], tensor_spec: TensorSpec, tensor: Tensor
+    graph: Graph,
+    shapes: Mapping[str, Shape],
+    tensor_spec: TensorSpec,
+    tensor: Tensor,
+    *,
+    room: int = ROOM,
+    on_constants: Callable[[int], None] = lambda size: None,
 ) -> Specialized:
     """shapes: of each input. Raises a `GraphError` naming the input or the node for shapes that do
-    not fit."""
+    not fit. room: elements that constants and what they are made of may have in all, but for small
+    ones. on_constants: is told the bytes of all constants before each is computed, and may
+    raise."""
     bind(graph, shapes)
     work = Specializer(
         {value.name: Spec(value.dtype, shapes[value.name]) for value in graph.inputs},
         tensor_spec,
         tensor,
+        room=room,
+        on_constants=on_constants,
     )
     kept = [node for node in map(work.add, graph.nodes) if node is not None]
-    return Specialized(_alive(kept, graph.outputs), work.specs, work.constants)
+    nodes = _alive(kept, graph.outputs)
+    read = {*graph.outputs, *(value for node in nodes for value in node.inputs)}
+    constants = {name: array for name, array in work.constants.items() if name in read}
+    return Specialized(nodes, work.specs, constants)
 
 
 def bind(graph: Graph, shapes: Mapping[str, Shape]) -> dict[str, int]:
@@ -91,12 +104,14 @@ class Specializer:
         tensor_spec: TensorSpec,
         tensor: Tensor,
         most_folded: int = MOST_FOLDED,
+        room: int = ROOM,
+        on_constants: Callable[[int], None] = lambda size: None,
     ) -> None:
         self.specs = specs
         self.constants: dict[str, Array] = {}
         self._tensor_spec, self._tensor = tensor_spec, tensor
-        self._count = 0
-        self._most, self._room = most_folded, MANY * most_folded
+        self._count = self._bytes = 0
+        self._most, self._room, self._on_constants = most_folded, room, on_constants
 
     def add(self, node: Node) -> Node | None:
         """The node with integers for sizes; None if its results are constants."""
@@ -113,24 +128,31 @@ class Specializer:
             raise GraphError(f"{place} {misfit}; it is given {texts or 'nothing'}") from None
         _check_outputs(place, node, outputs)
         self.specs.update(zip(node.outputs, outputs, strict=True))
-        if not self._is_constant(node, entry, outputs):
+        stored = [getattr(given, name) for name in entry.stored]
+        if not self._is_constant(node, entry, [*inputs, *filter(None, stored)], outputs):
             return node
+        self._bytes += sum(spec.bytes for spec in outputs)
+        self._on_constants(self._bytes)
         arguments = inputs if entry.of_shape else [_array(v, self.constants) for v in node.inputs]
         try:
             made = evaluate(node, self._tensor, arguments, outputs)
         except GraphError as problem:
             raise GraphError(f"{place}: {problem}") from None
-        self.constants.update(zip(node.outputs, made, strict=True))
+        self.constants.update(zip(node.outputs, map(_read_only, made), strict=True))
         return None
 
-    def _is_constant(self, node: Node, entry: Operation, outputs: tuple[Spec, ...]) -> bool:
+    def _is_constant(
+        self, node: Node, entry: Operation, sources: list[Spec], outputs: tuple[Spec, ...]
+    ) -> bool:
         known = all(value in self.constants for value in node.inputs if isinstance(value, str))
-        elements = sum(spec.size for spec in outputs)
-        if not (known or entry.of_shape) or elements > self._most or node.op in _NOT_FOLDED:
+        if not (known or entry.of_shape) or node.op in _NOT_FOLDED:
             return False
-        if elements > SMALL:
-            self._room -= elements
-        return elements <= SMALL or self._room >= 0
+        sizes = [spec.size for spec in (outputs if entry.of_shape else (*outputs, *sources))]
+        if max(sizes) > self._most:
+            return False
+        if sum(sizes) > SMALL:
+            self._room -= sum(sizes)
+        return sum(sizes) <= SMALL or self._room >= 0
 
 
 def evaluate(
@@ -145,10 +167,23 @@ def evaluate(
     with np.errstate(all="ignore"):  # NaN and infinity are results, as in torch
         made = _as_tuple(entry.reference(attributes_of(node, entry, tensor), *arguments))
     results = tuple(
-        np.asarray(array, spec.dtype, order="C") for array, spec in zip(made, outputs, strict=True)
+        alone(np.asarray(array, spec.dtype, order="C"))
+        for array, spec in zip(made, outputs, strict=True)
     )
     assert [array.shape for array in results] == [spec.shape for spec in outputs], node
     return results
+
+
+def _read_only(array: Array) -> Array:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def alone(array: Array) -> Array:
+    """The array, copied if it is a view that would keep a larger one in memory."""
+    larger = isinstance(array.base, np.ndarray) and array.base.nbytes > array.nbytes
+    return array.copy() if larger else array
 
 
 def attributes_of(node: Node, entry: Operation, stored: Callable[[str], Any]) -> SimpleNamespace:

@@ -43,6 +43,10 @@ class Spec(NamedTuple):
         return len(self.shape)
 
     @property
+    def bytes(self) -> int:
+        return self.size * np.dtype(self.dtype).itemsize
+
+    @property
     def size(self) -> int:
         return math.prod(self.shape)
 

@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from skinny import native
 from skinny.errors import SkinnyError
 from skinny.graph import Graph, from_json, operation, specialize
+from skinny.graph.specialize import ROOM
 from skinny.graph.values import Shape
 from skinny.packing import PackedFile
 from skinny.runtime.classifier import Classifier
 from skinny.runtime.held import HeldTensors, tensor_spec
 from skinny.runtime.images import Images
 from skinny.runtime.inputs import bind, only_input
-from skinny.runtime.memory import memory_limit
+from skinny.runtime.memory import Account, MemoryLimitError, memory_limit
 from skinny.runtime.mixed import Mixed
 from skinny.runtime.profile import Profile, profile_mixed
 from skinny.runtime.weights import Weights
@@ -35,8 +36,8 @@ class GeneralNetwork(Classifier):
         outputs = net(input_ids=ids, attention_mask=mask)
 
     Returns what the model returned: an array, a tuple, or a dictionary with the model's keys. Plans
-    are made for each shape of the inputs and the latest eight are kept. Several threads may call
-    one network.
+    are made for each shape of the inputs; the latest eight are kept, fewer where memory is short.
+    Several threads may call one network; `max_memory` is then for each of them.
     """
 
     def __init__(
@@ -54,11 +55,12 @@ class GeneralNetwork(Classifier):
             for field in operation(node.op).stored
             if node[field] is not None
         }
-        self._tensors = HeldTensors(file, names)
-        self._spec = {name: tensor_spec(file, name) for name in names}
         self._low_memory, self._limit = low_memory, memory_limit(max_memory)
+        self._tensors = HeldTensors(file, names, self._limit)
+        self._spec = {name: tensor_spec(file, name) for name in names}
         self._dense: dict[str, NDArray[Any]] = {}  # tensors of references, unless low_memory
         self._by_shape: OrderedDict[tuple[Any, ...], Mixed] = OrderedDict()
+        self._held = 0  # bytes that the network keeps between calls, with all of these
         self._images = _images(self._graph, file.preprocessing)
         self._lock = threading.Lock()
         self._warned = False
@@ -89,7 +91,7 @@ class GeneralNetwork(Classifier):
     def __call__(self, *args: Any, preprocessed: bool = False, **named: Any) -> Any:
         """The network's outputs. preprocessed: as for images, where the file stores how."""
         inputs = self._inputs(args, named, preprocessed)
-        outputs = self._mixed(inputs).run(inputs, self._threads)
+        outputs = self._mixed(inputs).run(inputs)
         return _structured(outputs, self._graph.returns)
 
     @property
@@ -115,30 +117,68 @@ class GeneralNetwork(Classifier):
 
     def _mixed(self, inputs: Mapping[str, NDArray[Any]]) -> Mixed:
         shapes: dict[str, Shape] = {name: array.shape for name, array in inputs.items()}
-        key = tuple(sorted(shapes.items()))
+        key = (self._threads, *sorted(shapes.items()))
         with self._lock:  # one thread plans; others wait rather than plan the same
-            if key not in self._by_shape:
-                self._by_shape[key] = self._specialized(shapes)
-                while len(self._by_shape) > _MOST_SHAPES:
-                    self._by_shape.popitem(last=False)
-            self._by_shape.move_to_end(key)
-            return self._by_shape[key]
+            known = self._by_shape.pop(key, None)
+            while len(self._by_shape) >= _MOST_SHAPES:
+                self._by_shape.popitem(last=False)
+            if known is None or self._held + known.values > self._limit.max_memory:
+                known = self._prepared(known or self._specialized(shapes))
+            self._by_shape[key] = known
+            return known
 
     def _specialized(self, shapes: Mapping[str, Shape]) -> Mixed:
-        special = specialize(self._graph, shapes, self._spec.get, self._tensors.tensor)
+        taken, limit = self._tensors.bytes, self._limit
+        special = specialize(
+            self._graph,
+            shapes,
+            self._spec.get,
+            self._tensors.tensor,
+            room=min(ROOM, limit.max_memory // 64),
+            on_constants=lambda size: limit.check(
+                taken + size, "an input of this size", "give it smaller inputs"
+            ),
+        )
         if self._weights is None:
             self._weights = _shared_weights(self._tensors, self.threads)
-        made = Mixed(
+        return Mixed(
             self._graph,
             special,
             self._tensor,
             self._spec.get,
             self._weights,
-            self._limit,
+            self._threads,
             low_memory=self._low_memory,
         )
-        self._warn(made)
-        return made
+
+    def _prepared(self, mixed: Mixed) -> Mixed:
+        """With its weights. Where there is not memory enough, programs of other shapes are
+        dropped."""
+        try:
+            self._prepare(mixed)
+        except MemoryLimitError:
+            if not self._by_shape:
+                raise
+            self._by_shape.clear()
+            self._dense.clear()
+            self._prepare(mixed)
+        self._warn(mixed)
+        return mixed
+
+    def _prepare(self, mixed: Mixed) -> None:
+        account = Account(self._limit)
+        account.add("packed tensors", self._tensors.bytes)
+        shared: set[str] = set()  # layers whose weights programs of other shapes hold
+        for other in self._by_shape.values():
+            other.hold(account)
+            shared.update(other.layers)
+        mixed.hold(account)
+        account.add("values", mixed.values)
+        if not mixed.prepared:
+            new = sum(size for name, size in mixed.layers.items() if name not in shared)
+            account.check(account.total + new)
+        mixed.prepare(account)
+        self._held = account.total - mixed.values
 
     def _tensor(self, name: str) -> NDArray[Any]:
         """A tensor for a reference, decoded once."""
@@ -155,7 +195,7 @@ class GeneralNetwork(Classifier):
                 f"these operations have no kernel and run by their NumPy references: "
                 f"{', '.join(made.interpreted)}",
                 RuntimeWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
 

@@ -1,6 +1,7 @@
 """How much memory a network may take, and a clear error before it takes more."""
 
 import os
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from skinny.errors import SkinnyError
@@ -31,6 +32,25 @@ class MemoryLimit:
     def less(self, taken: int) -> "MemoryLimit":
         """What is left of the limit."""
         return MemoryLimit(max(0, self.max_memory - taken))
+
+
+class Account:
+    """What is taken of a limit. What has the same name is the same memory, and counts once."""
+
+    def __init__(self, limit: MemoryLimit) -> None:
+        self._limit = limit
+        self._bytes: dict[Hashable, int] = {}
+        self.total = 0
+
+    def add(self, name: Hashable, needed: int) -> None:
+        """Raises a `MemoryLimitError` if there is not enough left."""
+        more = max(0, needed - self._bytes.get(name, 0))
+        self.check(self.total + more)
+        self._bytes[name] = self._bytes.get(name, 0) + more
+        self.total += more
+
+    def check(self, needed: int) -> None:
+        self._limit.check(needed, "an input of this size", "give it smaller inputs")
 
 
 def memory_limit(max_memory: int | None) -> MemoryLimit:

@@ -1,8 +1,7 @@
 """A graph for given input shapes: native programs, and what runs by its NumPy reference between."""
 
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +11,7 @@ from skinny.graph.graph import TensorSpec
 from skinny.graph.specialize import attributes_of, evaluate
 from skinny.graph.values import Array, spec_of
 from skinny.runtime.images import InputError
-from skinny.runtime.memory import MemoryLimit, MemoryLimitError
+from skinny.runtime.memory import Account, MemoryLimitError
 from skinny.runtime.segments import Segment, is_view, segments
 from skinny.runtime.step_info import StepInfo
 
@@ -24,7 +23,7 @@ Times = list[tuple[StepInfo, float]]  # of each native step and each reference, 
 
 
 class Mixed:
-    """Runs a specialized graph."""
+    """Runs a specialized graph, after `prepare`."""
 
     def __init__(
         self,
@@ -33,24 +32,23 @@ class Mixed:
         tensor: Callable[[str], Array],
         tensor_spec: TensorSpec,
         weights: "SharedWeights | None",
-        limit: MemoryLimit,
+        threads: int,
         *,
         low_memory: bool = False,
     ) -> None:
         """weights: None where there are no kernels. low_memory: weights are read when their layer
         runs, and dropped."""
         self._graph, self._special, self._tensor = graph, special, tensor
-        self._limit, self._low_memory = limit, low_memory
+        self._threads, self._low_memory = threads, low_memory
+        self.prepared = False
         self.items: list[Segment | Node] = list(special.nodes)
         self._natives: dict[int, NativeSegment] = {}
         if weights is not None:
             self._find_segments(weights, tensor_spec)
         self._last_reads = _last_reads(self.items, graph.outputs)
         self._all_fresh = _all_fresh(self.items, graph.outputs)
-        limit.check(self._peak(tensor_spec), "an input of this size", "give it smaller inputs")
-        if not low_memory:
-            for segment in self._natives.values():
-                segment.prepare()
+        self._dense = _dense_bytes(self.items, tensor_spec)
+        self.values = self._peak(tensor_spec)  # bytes that a call needs beside what `hold` counts
 
     def _find_segments(self, weights: "SharedWeights", tensor_spec: TensorSpec) -> None:
         from skinny.runtime.lowering import is_native
@@ -86,14 +84,37 @@ class Mixed:
             }
         )
 
-    def run(
-        self, inputs: Mapping[str, Array], threads: int, times: Times | None = None
-    ) -> tuple[Array, ...]:
+    @property
+    def layers(self) -> dict[str, int]:
+        """About how many bytes the weights of each native layer take, by the name of its result."""
+        if self._low_memory:
+            return {}
+        return {k: v for segment in self._natives.values() for k, v in segment.layers().items()}
+
+    def hold(self, account: Account) -> None:
+        """Adds what is held between calls: constants, dense tensors, programs and their weights."""
+        account.add(id(self), sum(array.nbytes for array in self._special.constants.values()))
+        if not self._low_memory:
+            for name, size in self._dense.items():
+                account.add(("dense", name), size)
+            for segment in self._natives.values():
+                segment.hold(account, self._threads)
+
+    def prepare(self, account: Account) -> None:
+        """Reads the weights, unless they are read at every run. account: what is taken already,
+        `values` and what `hold` counts among it."""
+        if not self._low_memory:
+            for segment in self._natives.values():
+                segment.prepare()
+                segment.hold(account, self._threads)
+        self.prepared = True
+
+    def run(self, inputs: Mapping[str, Array], times: Times | None = None) -> tuple[Array, ...]:
         """The graph's outputs. Values are dropped after their last use."""
         values: dict[str, Array] = {**self._special.constants, **inputs}
         for at, item in enumerate(self.items):
             if isinstance(item, Segment):
-                self._run_segment(self._natives[at], values, threads, times)
+                self._run_segment(self._natives[at], values, times)
             else:
                 start = time.perf_counter()
                 self._run_node(item, values)
@@ -108,10 +129,9 @@ class Mixed:
         self,
         segment: "NativeSegment",
         values: dict[str, Array],
-        threads: int,
         times: Times | None,
     ) -> None:
-        made, seconds = segment.run(values, threads, timed=times is not None)
+        made, seconds = segment.run(values, self._threads, timed=times is not None)
         values.update(made)
         if times is not None:
             times += zip(segment.steps, seconds, strict=True)
@@ -120,11 +140,10 @@ class Mixed:
         """The outputs in memory of their own: the caller may change them."""
         if self._all_fresh:
             return tuple(outputs)
-        others = [*inputs.values(), *self._special.constants.values()]
         made: list[Array] = []
         for array in outputs:
-            shared = any(np.may_share_memory(array, other) for other in (*others, *made))
-            made.append(array.copy() if shared else array)
+            shared = any(np.may_share_memory(array, other) for other in (*inputs.values(), *made))
+            made.append(array.copy() if shared or not array.flags.writeable else array)
         return tuple(made)
 
     def _run_node(self, node: Node, values: dict[str, Array]) -> None:
@@ -141,31 +160,26 @@ class Mixed:
         values.update(zip(node.outputs, made, strict=True))
 
     def _peak(self, tensor_spec: TensorSpec) -> int:
-        """Bytes of the values that are alive at once, at most, with what references need beside."""
+        """Bytes of the values that are alive at once, at most, with what the item that runs needs
+        beside; and of making weights, which is before that."""
         specs = self._special.specs
-        uses = Counter(name for item in self.items for name in _reads(item))
-        uses.update(self._graph.outputs)
-        alive = sum(_bytes(specs[v.name]) for v in self._graph.inputs)
-        alive += sum(array.nbytes for array in self._special.constants.values())
-        alive += _dense_bytes(self.items, tensor_spec)
-        alive += self._native_bytes()
-        peak = alive
-        for item in self.items:
-            fresh = sum(_bytes(specs[name]) for name in item.outputs)
-            alive += fresh
-            work = _workspace(item, specs, tensor_spec) if isinstance(item, Node) else 0
-            peak = max(peak, alive + fresh + work)
-            for name in _reads(item):
-                uses[name] -= 1
-                if not uses[name] and name in specs:
-                    alive -= _bytes(specs[name])
-        return peak
-
-    def _native_bytes(self) -> int:
-        """Of the native programs: arenas, constants and weights; one program's at a time where
-        they are dropped after use."""
-        sizes = [segment.estimate() for segment in self._natives.values()]
-        return max(sizes, default=0) if self._low_memory else sum(sizes)
+        stay = {*self._special.constants, *(value.name for value in self._graph.inputs)}
+        alive = sum(specs[value.name].bytes for value in self._graph.inputs)
+        decoding = max(self._dense.values(), default=0)
+        peak = max([segment.making() for segment in self._natives.values()], default=0)
+        for at, item in enumerate(self.items):
+            alive += sum(specs[name].bytes for name in item.outputs)
+            if isinstance(item, Segment):  # inputs may be copied, to be in order or of another type
+                work = sum(specs[name].bytes for name in item.inputs)
+                work += self._natives[at].estimate() if self._low_memory else 0
+            else:
+                dense = sum(self._dense.get(name, 0) for name in item.tensors)
+                work = 2 * dense if self._low_memory else decoding
+                work += _workspace(item, specs, tensor_spec)
+            peak = max(peak, alive + work)
+            alive -= sum(specs[name].bytes for name in self._last_reads[at] if name not in stay)
+        copies = sum(specs[name].bytes for name in self._graph.outputs)
+        return max(peak, alive + copies)
 
 
 def _last_reads(items: list[Segment | Node], outputs: tuple[str, ...]) -> list[tuple[str, ...]]:
@@ -173,7 +187,7 @@ def _last_reads(items: list[Segment | Node], outputs: tuple[str, ...]) -> list[t
     later = set(outputs)
     found: list[tuple[str, ...]] = []
     for item in reversed(items):
-        last = {name for name in _reads(item) if name not in later}
+        last = {name for name in (*_reads(item), *item.outputs) if name not in later}
         later |= last
         found.append(tuple(last))
     return found[::-1]
@@ -190,20 +204,19 @@ def _workspace(node: Node, specs: Mapping[str, Spec], tensor_spec: TensorSpec) -
     entry = operation(node.op)
     given = attributes_of(node, entry, tensor_spec)
     inputs = [specs[value] if isinstance(value, str) else spec_of(value) for value in node.inputs]
-    return entry.workspace(given, *inputs)
+    return entry.workspace_bytes(given, inputs, [specs[name] for name in node.outputs])
 
 
-def _dense_bytes(items: list[Segment | Node], tensor_spec: TensorSpec) -> int:
-    """Of the stored tensors that references read, which are held dense; the largest twice, while it
-    is decoded."""
-    nodes = [item for item in items if isinstance(item, Node)]
-    names = {node[field] for node in nodes for field in operation(node.op).stored if node[field]}
-    sizes = [_bytes(spec) for name in names if (spec := tensor_spec(name)) is not None]
-    return sum(sizes) + max(sizes, default=0)
-
-
-def _bytes(spec: Spec) -> int:
-    return int(spec.size * np.dtype(spec.dtype).itemsize)
+def _dense_bytes(items: Collection[Segment | Node], tensor_spec: TensorSpec) -> dict[str, int]:
+    """Of the stored tensors that are held dense: all but the weights of native layers."""
+    names: set[str] = set()
+    for item in items:
+        nodes = item.nodes if isinstance(item, Segment) else (item,)
+        for node in nodes:
+            layer = isinstance(item, Segment) and node.op in ("conv", "linear")
+            names.update(() if layer else node.tensors)
+    specs = {name: tensor_spec(name) for name in names}
+    return {name: spec.bytes for name, spec in specs.items() if spec is not None}
 
 
 def _reads(item: Segment | Node) -> list[str]:

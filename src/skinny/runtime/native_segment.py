@@ -8,9 +8,9 @@ from skinny._native import MAX_OFFSET, TensorProgram
 from skinny.graph.values import Array
 from skinny.runtime.images import InputError
 from skinny.runtime.lowering import lowering
-from skinny.runtime.memory import MemoryLimitError
+from skinny.runtime.memory import Account, MemoryLimitError
 from skinny.runtime.segments import Segment
-from skinny.runtime.shared_weights import SharedWeights
+from skinny.runtime.shared_weights import Held, SharedWeights
 from skinny.runtime.step_info import StepInfo
 from skinny.runtime.tensor_plan import Facts, TensorPlan
 
@@ -46,14 +46,31 @@ class NativeSegment:
         """About how many bytes the program takes: its arena, constants and weights, and most of
         these while they are made."""
         plan = self._plan
-        weights = plan.weights
-        found = [weights.estimate(name) for name in plan.weight_names]
-        held, making = (sum(f[0] for f in found), max((f[1] for f in found), default=0))
-        return 4 * plan.cells + plan.constant_bytes + held + making
+        return 4 * plan.cells + plan.constant_bytes + sum(self.layers().values()) + self.making()
+
+    def layers(self) -> dict[str, int]:
+        """About how many bytes the weights of each layer take, by the name of its result."""
+        plan = self._plan
+        return {node.output: plan.weights.estimate(node["weight"])[0] for node in plan.layers}
+
+    def making(self) -> int:
+        """Bytes that making the weights takes beside, one after the other."""
+        plan = self._plan
+        return max([plan.weights.estimate(name)[1] for name in plan.weight_names], default=0)
+
+    def hold(self, account: Account, threads: int) -> None:
+        """Adds what the program holds: its arena, constants and, once they are read, weights."""
+        arena = 4 * self._plan.cells
+        if self._program is not None:
+            arena = self._program.workspace_bytes(threads=threads)
+        account.add(id(self), arena + self._plan.constant_bytes)
+        for held in self._plan.held:
+            if isinstance(held, Held):
+                account.add(id(held), held.native.bytes + held.bias.nbytes)
 
     def prepare(self) -> None:
         """Reads the weights and keeps them. Without this, every run reads and drops them."""
-        self._program = self._plan.emit()
+        self._program = self._program or self._plan.emit()
 
     def run(self, values: Mapping[str, Array], threads: int, *, timed: bool) -> tuple[
         dict[str, Array], list[float]

@@ -69,9 +69,11 @@ class Plan:
         weights: Weights,
         threads: int,
         limit: MemoryLimit,
+        taken: int = 0,
     ) -> None:
+        """taken: what others have of the limit while the plan is made."""
         draft = Draft(graph, shapes, weights, threads)
-        needed = draft.kernels.estimate(graph["nodes"])
+        needed = taken + draft.kernels.estimate(graph["nodes"])
         limit.check(needed, "the network", "choose a smaller network")
         draft.lower()
         needed += sum(4 * p.positions for p in draft.programs if p.mode != Mode.interleaved)
@@ -126,8 +128,9 @@ class Plan:
             team = self._teams[batch, threads] = worth(batch * self._work, threads)
         return team
 
-    def _check(self, batch: int, threads: int) -> None:
-        """Raises a `MemoryLimitError` if a batch needs more memory than the network may take."""
+    def memory(self, batch: int, threads: int) -> int:
+        """Bytes of the weights, and of what the engine takes for a batch and keeps for the next.
+        Raises a `MemoryLimitError` if that cannot be addressed."""
         mode = Mode.interleaved if self.singles(batch) < batch else Mode.single
         if mode not in self.steps:
             count = 1 if mode == Mode.single else self._engine.lanes()
@@ -135,11 +138,11 @@ class Plan:
                 f"the values of {count} images at a time are too large to address; give the "
                 "network fewer images, or choose a smaller one"
             )
-        needed = (
-            self._weight_bytes
-            + self._engine.workspace_bytes(images=batch, threads=threads)
-            + 4 * batch * self._outputs
-        )
+        return self._weight_bytes + self._engine.workspace_bytes(images=batch, threads=threads)
+
+    def _check(self, batch: int, threads: int) -> None:
+        """Raises a `MemoryLimitError` if a batch needs more memory than the network may take."""
+        needed = self.memory(batch, threads) + 4 * batch * self._outputs
         images = "one image" if batch == 1 else f"a batch of {batch} images"
         self._limit.check(needed, f"{images} on {threads} threads", "give it fewer images, threads")
 

@@ -113,10 +113,10 @@ def profile_mixed(
     if repeats < 1:
         raise SkinnyError(f"cannot profile {repeats} runs; there must be one at least")
     found: list[list[tuple[StepInfo, float]]] = []
-    mixed.run(inputs, threads)
+    mixed.run(inputs)
     for _ in range(repeats):
         found.append([])
-        mixed.run(inputs, threads, found[-1])
+        mixed.run(inputs, found[-1])
     times = [float(np.median([run[at][1] for run in found])) for at in range(len(found[0]))]
     total = sum(times) or 1.0
     batch = len(next(iter(inputs.values())))

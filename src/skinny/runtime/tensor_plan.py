@@ -280,8 +280,11 @@ class TensorPlan:
     @property
     def weight_names(self) -> set[str]:
         """The stored weights of layers."""
-        layers = [node for node in self.nodes if node.op in ("conv", "linear")]
-        return {node["weight"] for node in layers}
+        return {node["weight"] for node in self.layers}
+
+    @property
+    def layers(self) -> list[Node]:
+        return [node for node in self.nodes if node.op in ("conv", "linear")]
 
     @property
     def constant_bytes(self) -> int:

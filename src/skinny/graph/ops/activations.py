@@ -149,6 +149,7 @@ register(
     attributes={"min": number.optional(), "max": number.optional()},
     infer=_clamped,
     reference=_clamp,
+    workspace=20,
     aten={
         "clamp": _limits_from_aten("min", "max"),
         "clamp_min": _limits_from_aten("min", None),
@@ -164,6 +165,7 @@ register(
     attributes={"min": number, "max": number},
     infer=_clamped,
     reference=_clamp,
+    workspace=20,
     aten={"hardtanh": _hardtanh_from_aten},
     to_onnx=_write_clamp,
     lowering="map",
@@ -223,7 +225,7 @@ def gelu(x: Array, approximate: str) -> Array:
     if approximate == "tanh":
         grown = np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
     else:
-        grown = erf(x / math.sqrt(2)) if x.size else x
+        grown = erf(x / math.sqrt(2))
     return as_float(0.5 * x * (1 + grown))
 
 
@@ -233,6 +235,7 @@ register(
     attributes={"approximate": choice("none", "tanh")},
     infer=as_floats,
     reference=lambda a, x: gelu(x, a.approximate),
+    workspace=20,
     aten={"gelu": aten("gelu", approximate="approximate")},
     onnx={"Gelu": from_onnx("gelu", approximate=("approximate", "none"))},
     to_onnx=to_onnx("Gelu", dtype="float32", approximate="approximate"),
@@ -260,6 +263,7 @@ register(
     attributes={"beta": number.with_default(1), "threshold": number.with_default(20)},
     infer=as_floats,
     reference=_softplus,
+    workspace=20,
     aten={"softplus": aten("softplus", beta="beta", threshold="threshold")},
     onnx={"Softplus": from_onnx("softplus")},
     to_onnx=_write_softplus,

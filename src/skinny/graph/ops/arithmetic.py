@@ -76,12 +76,14 @@ def _binary(
     aten_imports: dict[str, Import] | None = None,
     onnx_imports: dict[str, Import] | None = None,
     lowering: str = "",
+    workspace: int = 12,
 ) -> None:
     register(
         name,
         computes=computes,
         inputs=(2, 2),
         promotes=True,
+        workspace=workspace,
         infer=infer,
         reference=lambda a, x, y: function(x, y),
         aten=aten_imports or {name: aten(name, "self", "other")},
@@ -249,7 +251,7 @@ def _power_from_onnx(g: Builder, call: Call) -> Any:
 
 _binary("pow", "x to the power y", _power, "Pow", infer=_numbers, lowering="map",
         aten_imports={"pow": aten("pow", "self", "exponent")},
-        onnx_imports={"Pow": _power_from_onnx})  # fmt: skip
+        onnx_imports={"Pow": _power_from_onnx}, workspace=32)  # fmt: skip
 
 
 # ---- comparisons and logic

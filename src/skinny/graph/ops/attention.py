@@ -89,9 +89,10 @@ def _attention_shape(a: Attributes, q: Spec, k: Spec, v: Spec, *mask: Spec) -> S
 
 
 def _attention_workspace(a: Attributes, q: Spec, k: Spec, *others: Spec) -> int:
-    """Scores, and what their softmax makes of them: four arrays of floats at once."""
+    """Scores and the arrays of their softmax, four at once; copies of q, k and v."""
     outer = broadcast(*(Spec("", spec.shape[:-2]) for spec in (q, k, others[0])))
-    return 16 * math.prod((*outer, q.shape[-2], k.shape[-2]))
+    copies = q.size + k.size + others[0].size
+    return 16 * math.prod((*outer, q.shape[-2], k.shape[-2])) + 4 * copies
 
 
 def attention(

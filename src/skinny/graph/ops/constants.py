@@ -22,6 +22,7 @@ register(
     attributes={"tensor": tensor()},
     infer=lambda a: Spec(a.tensor.dtype, a.tensor.shape),
     reference=lambda a: a.tensor,
+    workspace=0,
     to_onnx=lambda writer, node: writer.add(
         "Identity", [writer.tensor(node["tensor"])], node.output
     ),
@@ -125,6 +126,7 @@ register(
     attributes={"shape": sizes(), "value": number, "dtype": dtype},
     infer=lambda a: Spec(a.dtype, a.shape),
     reference=lambda a: np.full(a.shape, as_array(a.value, a.dtype)),
+    workspace=0,
     aten={
         **{name: _filled(None) for name in ("full", "new_full")},
         "scalar_tensor": lambda g, call: _of_one_value(g, call.value("s"), [], call.result_dtype),

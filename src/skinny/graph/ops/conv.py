@@ -94,10 +94,17 @@ def _windows_bytes(a: Attributes, x: Spec) -> int:
 
 
 def _transposed_bytes(a: Attributes, x: Spec) -> int:
-    """The same for the transpose, whose windows lie around every output."""
+    """The same for the transpose, whose windows lie around every output: zeros between its inputs
+    first, then these padded, twice."""
     n, _, *sides = _transpose_shape(a, x).shape
     windows: int = math.prod((*a.weight.shape[2:], *sides))
-    return 8 * n * x.shape[1] * windows
+    spread, padded = 1, 1
+    for side, made, k, s, d in zip(
+        x.shape[2:], sides, a.weight.shape[2:], a.stride, a.dilation, strict=True
+    ):
+        spread *= (side - 1) * s + 1
+        padded *= made + d * (k - 1)
+    return int(4 * (n * x.shape[1] * (windows + spread + 2 * padded) + a.weight.size))
 
 
 def _with_bias(y: Array, bias: Array | None) -> Array:

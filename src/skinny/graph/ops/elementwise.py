@@ -34,7 +34,17 @@ def sigmoid(x: Array) -> Array:
     return as_float(1 / (1 + np.exp(-as_float(x))))
 
 
-erf = np.vectorize(math.erf, otypes=[np.float32])
+_SLICE = 1 << 12  # elements: math.erf makes Python numbers of them, which take much memory
+
+
+def erf(x: Array) -> Array:
+    flat = np.ascontiguousarray(x, np.float32).reshape(-1)
+    made = np.empty_like(flat)
+    for begin in range(0, flat.size, _SLICE):
+        made[begin : begin + _SLICE] = [math.erf(v) for v in flat[begin : begin + _SLICE].tolist()]
+    return made.reshape(x.shape)
+
+
 Unary = Callable[[Array], Any]
 
 
@@ -219,6 +229,7 @@ register(
     attributes={"dtype": dtype},
     infer=lambda a, x: Spec(a.dtype, x.shape),
     reference=lambda a, x: x.astype(a.dtype),
+    workspace=0,
     aten=dict.fromkeys(("_to_copy", "to", "type_as"), _cast),
     onnx={"Cast": _cast, "CastLike": _cast},
     to_onnx=lambda writer, node: writer.cast(

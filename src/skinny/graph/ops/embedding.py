@@ -1,13 +1,12 @@
 """Rows of a table that integers name, single and in bags."""
 
-import itertools
 from typing import Any
 
 import numpy as np
 
 from skinny.graph.attributes import boolean, choice, integer, tensor
 from skinny.graph.builder import Builder, UnsupportedError
-from skinny.graph.errors import require
+from skinny.graph.errors import GraphError, require
 from skinny.graph.forms import Call, Writer
 from skinny.graph.graph import Node
 from skinny.graph.ops.indexing import checked
@@ -61,19 +60,27 @@ def _bag_shape(a: Attributes, index: Spec, offsets: Spec) -> Spec:
 
 
 def _bag(a: Attributes, index: Array, offsets: Array) -> Array:
+    edges = offsets if a.include_last_offset else np.append(offsets, len(index))
+    if np.any(np.diff(edges, prepend=0, append=len(index)) < 0):
+        raise GraphError(f"the offsets must rise from 0 to {len(index)} at most")
     rows = _rows(a, index)
-    edges = offsets.tolist() if a.include_last_offset else [*offsets.tolist(), len(index)]
-    made = []
-    for begin, end in itertools.pairwise(edges):
-        bag = rows[begin:end]
-        if a.padding_index is not None:
-            bag = bag[np.asarray(index[begin:end]) != a.padding_index % a.weight.shape[0]]
-        empty = np.zeros(a.weight.shape[1], np.float32)
-        if len(bag) == 0:
-            made.append(empty)
-        else:
-            made.append(getattr(np, a.mode)(bag, axis=0))
-    return np.stack(made) if made else np.zeros((0, a.weight.shape[1]), np.float32)
+    if a.padding_index is not None:
+        used = np.asarray(index) != a.padding_index % a.weight.shape[0]
+        rows, edges = rows[used], np.append(0, np.cumsum(used))[edges]
+    made = np.zeros((max(0, len(edges) - 1), a.weight.shape[1]), np.float32)
+    counts = np.diff(edges)
+    first = edges[:-1][counts > 0]
+    if first.size:  # a bag ends where the next one begins that is not empty
+        join = np.maximum if a.mode == "max" else np.add
+        made[counts > 0] = join.reduceat(rows[: edges[-1]], first)
+    if a.mode == "mean":
+        made /= np.maximum(counts, 1)[:, None]
+    return made
+
+
+def _bag_workspace(a: Attributes, index: Spec, offsets: Spec) -> int:
+    """The rows of all indices, twice where some are left out."""
+    return 8 * index.size * int(a.weight.shape[1]) + 32 * index.size + 64 * offsets.size
 
 
 def _bag_from_aten(g: Builder, call: Call) -> Any:
@@ -145,6 +152,7 @@ register(
     },
     infer=_bag_shape,
     reference=_bag,
+    workspace=_bag_workspace,
     aten={"embedding_bag": _bag_from_aten, "_embedding_bag": _bag_from_aten,
           "_embedding_bag_forward_only": _bag_from_aten},
     to_onnx=_write_bag,

@@ -157,6 +157,7 @@ register(
     attributes={"axes": axes},
     infer=lambda a, x: (axes_of(a.axes, x.ndim), Spec(x.dtype, x.shape))[1],
     reference=lambda a, x: np.flip(x, a.axes),
+    workspace=0,
     aten={"flip": aten("flip", axes="dims")},
     to_onnx=lambda writer, node: _write_flip(writer, node),
 )

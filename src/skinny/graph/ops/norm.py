@@ -191,6 +191,7 @@ register(
     attributes={"axes": integer(1, 8), **_WHOLE, "eps": _EPS},
     infer=_last_axes,
     reference=_layer_norm,
+    workspace=28,
     aten={
         "layer_norm": _layer_norm_from_aten,
         "native_layer_norm": lambda g, call: (_layer_norm_from_aten(g, call),),
@@ -239,6 +240,7 @@ register(
     attributes={"axes": integer(1, 8), "weight": tensor().optional(), "eps": _EPS},
     infer=_last_axes,
     reference=_rms_norm,
+    workspace=28,
     aten={
         "rms_norm": _rms_norm_from_aten,
         "_fused_rms_norm": lambda g, call: (_rms_norm_from_aten(g, call),),
@@ -339,6 +341,7 @@ register(
     attributes={"groups": integer(1, 1 << 16), **_AFFINE, "eps": _EPS},
     infer=_group_shape,
     reference=_group_norm,
+    workspace=28,
     aten={
         "group_norm": _group_norm_from_aten,
         "native_group_norm": lambda g, call: (_group_norm_from_aten(g, call),),

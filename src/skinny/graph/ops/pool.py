@@ -1,7 +1,7 @@
-"""Pooling over one, two or three spatial axes: every kind is a list of windows for each axis."""
+"""Pooling over one, two or three spatial axes. The references pool axis after axis."""
 
-import itertools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from skinny.graph.errors import require
 from skinny.graph.forms import Call, Writer
 from skinny.graph.graph import Node
 from skinny.graph.ops.conv import onnx_padding, per_axis
+from skinny.graph.ops.elementwise import as_float
 from skinny.graph.ops.reshape import squeezed, unsqueezed
 from skinny.graph.registry import Attributes, register
 from skinny.graph.values import Array, Spec
@@ -41,60 +42,76 @@ def _sides(a: Attributes, x: Spec, dilation: tuple[int, ...]) -> list[int]:
     return sides
 
 
-def _windows(a: Attributes, sides: tuple[int, ...], dilation: tuple[int, ...]) -> list[list[slice]]:
-    """For each axis, the inputs of each output, padding left out."""
-    made = []
-    for side, k, s, p, d in zip(sides, a.kernel, a.stride, a.padding, dilation, strict=True):
-        extent = d * (k - 1) + 1
-        axis = []
-        for i in range(output_side(side, extent, s, p, a.ceil)):
-            begin = i * s - p
-            first = begin + (-(begin // d) * d if begin < 0 else 0)
-            axis.append(slice(first, min(begin + extent, side), d))
-        made.append(axis)
-    return made
+def shrinking_first(sides: tuple[int, ...], made: Sequence[int]) -> list[int]:
+    """The spatial axes in an order in which no intermediate result is larger than both ends."""
+    return sorted(range(len(sides)), key=lambda i: made[i] / sides[i])
 
 
-def _over_windows(x: Array, windows: list[list[slice]], reduce: Any) -> Array:
-    result = np.empty((*x.shape[:2], *(len(axis) for axis in windows)), np.float32)
-    every: list[Any] = [slice(None), slice(None)]
-    for at in itertools.product(*(range(len(axis)) for axis in windows)):
-        seen = x[(*every, *(axis[i] for axis, i in zip(windows, at, strict=True)))]
-        result[(*every, *at)] = reduce(seen.reshape(*x.shape[:2], math.prod(seen.shape[2:])), at)
+def _over_axis(x: Array, axis: int, windows: list[slice], reduce: Any) -> Array:
+    """An axis with one output for each window."""
+    every: tuple[Any, ...] = (slice(None),) * axis
+    result = np.empty((*x.shape[:axis], len(windows), *x.shape[axis + 1 :]), x.dtype)
+    for i, window_ in enumerate(windows):
+        result[(*every, i)] = reduce(x[(*every, window_)], axis)
     return result
 
 
+def _pooled(a: Attributes, x: Array, dilation: tuple[int, ...], join: np.ufunc, fill: float) -> Any:
+    """All inputs of each window joined by a ufunc, axis after axis; padding is `fill`. Loops over
+    the taps of a window, or over the windows if these are fewer."""
+    sides = _sides(a, Spec("", x.shape), dilation)
+    for i in shrinking_first(x.shape[2:], sides):
+        axis, count, k, s, p, d = (
+            i + 2,
+            sides[i],
+            a.kernel[i],
+            a.stride[i],
+            a.padding[i],
+            dilation[i],
+        )
+        extent = d * (k - 1) + 1
+        widths = [(0, 0)] * x.ndim
+        widths[axis] = (p, max(0, (count - 1) * s + extent - x.shape[axis] - p))
+        x = np.pad(x, widths, constant_values=fill)
+        if count <= k:
+            windows = [slice(j * s, j * s + extent, d) for j in range(count)]
+            x = _over_axis(x, axis, windows, join.reduce)
+            continue
+        every = (slice(None),) * axis
+        taps = (x[(*every, slice(t * d, t * d + s * (count - 1) + 1, s))] for t in range(k))
+        result = next(taps).copy()
+        for tap in taps:
+            join(result, tap, out=result)
+        x = result
+    return x
+
+
 def _max_pool(a: Attributes, x: Array) -> Array:
-    windows = _windows(a, x.shape[2:], a.dilation)
-    return _over_windows(x, windows, lambda seen, at: seen.max(-1, initial=-np.inf))
+    return np.asarray(_pooled(a, as_float(x), a.dilation, np.maximum, -np.inf))
 
 
 def _avg_pool(a: Attributes, x: Array) -> Array:
-    ones = (1,) * len(a.kernel)
-    windows = _windows(a, x.shape[2:], ones)
-
-    def mean(seen: Array, at: tuple[int, ...]) -> Array:
-        if a.divisor is not None:
-            count = a.divisor
-        elif a.count_include_pad:
-            count = math.prod(
-                min(i * s - p + k, side + p) - (i * s - p)
-                for i, s, p, k, side in zip(
-                    at, a.stride, a.padding, a.kernel, x.shape[2:], strict=True
-                )
-            )
+    total = _pooled(a, np.asarray(x, np.float64), (1,) * len(a.kernel), np.add, 0)
+    if a.divisor is not None:
+        return np.asarray(total / a.divisor)
+    for i, (side, k, s, p) in enumerate(
+        zip(x.shape[2:], a.kernel, a.stride, a.padding, strict=True)
+    ):
+        begin = np.arange(total.shape[i + 2]) * s - p
+        if a.count_include_pad:
+            count = np.minimum(begin + k, side + p) - begin
         else:
-            count = seen.shape[-1]
-        return np.asarray(seen.sum(-1) / count)
+            count = np.minimum(begin + k, side) - np.maximum(begin, 0)
+        total /= count.reshape(-1, *[1] * (len(a.kernel) - 1 - i))
+    return np.asarray(total)
 
-    return _over_windows(x, windows, mean)
 
-
-def _adaptive_windows(a: Attributes, sides: tuple[int, ...]) -> list[list[slice]]:
-    return [
-        [slice(i * side // n, -(-(i + 1) * side // n)) for i in range(n)]
-        for side, n in zip(sides, a.size, strict=True)
-    ]
+def _adaptive(a: Attributes, x: Array, reduce: Any) -> Array:
+    for i in shrinking_first(x.shape[2:], a.size):
+        side, n = x.shape[i + 2], a.size[i]
+        windows = [slice(j * side // n, -(-(j + 1) * side // n)) for j in range(n)]
+        x = _over_axis(x, i + 2, windows, reduce)
+    return x
 
 
 def _adaptive_shape(a: Attributes, x: Spec) -> Spec:
@@ -271,6 +288,7 @@ register(
     attributes={**_WINDOWS, "dilation": window(1), "ceil": boolean},
     infer=lambda a, x: Spec("float32", (*x.shape[:2], *_sides(a, x, a.dilation))),
     reference=_max_pool,
+    workspace=28,
     aten={
         **{f"max_pool{n}d": _max_from_aten(n) for n in (1, 2, 3)},
         **{f"max_pool{n}d_with_indices": _max_from_aten(n, indices=True) for n in (2, 3)},
@@ -290,6 +308,7 @@ register(
     },
     infer=lambda a, x: Spec("float32", (*x.shape[:2], *_sides(a, x, (1,) * len(a.kernel)))),
     reference=_avg_pool,
+    workspace=28,
     aten={f"avg_pool{n}d": _avg_from_aten(n) for n in (1, 2, 3)},
     onnx={"AveragePool": _from_onnx("avg_pool")},
     to_onnx=_write_avg_pool,
@@ -304,17 +323,10 @@ for _op, _word, _op_type, _reduce, _inner in (
         computes=f"output i of n {_word} inputs floor(i h / n) to ceil((i + 1) h / n) − 1",
         attributes={"size": window(1)},
         infer=_adaptive_shape,
-        reference=(
-            lambda a, x: _over_windows(
-                x, _adaptive_windows(a, x.shape[2:]), lambda seen, at: seen.mean(-1)
-            )
-        )
+        reference=(lambda a, x: _adaptive(a, np.asarray(x, np.float64), np.mean))
         if _op == "adaptive_avg_pool"
-        else (
-            lambda a, x: _over_windows(
-                x, _adaptive_windows(a, x.shape[2:]), lambda seen, at: seen.max(-1)
-            )
-        ),
+        else (lambda a, x: _adaptive(a, as_float(x), np.max)),
+        workspace=28,
         aten={
             **{f"{_op}{n}d": _adaptive_from_aten(_op, n) for n in (1, 2, 3)},
             **{f"_{_op}{n}d": _adaptive_from_aten(_op, n) for n in _inner},

@@ -1,5 +1,6 @@
 """Recurrent layers, one direction and one layer a node: LSTM and GRU."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from skinny.graph.ops.reshape import unsqueezed
 from skinny.graph.registry import Attributes, register
 from skinny.graph.values import Array, Spec
 
+_LONGEST = 1 << 17  # a sequence takes a loop of Python, which would never end
 _WEIGHTS = {
     "weight_input": tensor(2),
     "weight_hidden": tensor(2),
@@ -29,6 +31,7 @@ def _specs(gates: int) -> Any:
         size = a.weight_hidden.shape[1]
         require(rows == gates * size == a.weight_hidden.shape[0], "has weights that do not fit")
         require(x.ndim == 3 and x.shape[2] == features, f"needs [length, batch, {features}]")
+        require(x.shape[0] <= _LONGEST, f"is longer than {_LONGEST}")
         require((a.bias_input is None) == (a.bias_hidden is None), "has only one of two biases")
         for bias in (a.bias_input, a.bias_hidden):
             require(bias is None or bias.shape == (rows,), f"needs {rows} biases")
@@ -39,6 +42,12 @@ def _specs(gates: int) -> Any:
         return (whole, *([last] * len(state)))
 
     return infer
+
+
+def _workspace(a: Attributes, x: Spec, *state: Spec) -> int:
+    """The input's projections, with and without a bias, and the gates of one moment."""
+    rows: int = a.weight_input.shape[0]
+    return 8 * rows * math.prod(x.shape[:2]) + 32 * rows * x.shape[1]
 
 
 def _projected(a: Attributes, x: Array) -> Array:
@@ -217,11 +226,11 @@ def _from_onnx(op: str) -> Any:
 
 for _op, _gates, _function, _op_type, _computes in (
     ("lstm", 4, _lstm, "LSTM", "i, f, g, o = W x + U h + b; c = σ(f) c + σ(i) tanh(g); "
-     "h = σ(o) tanh(c). Inputs x [length, batch, features], h and c [batch, size]; outputs all h, "
-     "and the last h and c"),
+     "h = σ(o) tanh(c). Inputs x [length up to 2¹⁷, batch, features], h and c [batch, size]; "
+     "outputs all h, and the last h and c"),
     ("gru", 3, _gru, "GRU", "r, z, n of W x + b and U h + b'; "
      "h = (1 − z) tanh(xn + σ(r) hn) + z h, z = σ(xz + hz). "
-     "Inputs x [length, batch, features] and h [batch, size]; outputs all h, and "
+     "Inputs x [length up to 2¹⁷, batch, features] and h [batch, size]; outputs all h, and "
      "the last"),
 ):  # fmt: skip
     _states = 2 if _op == "lstm" else 1
@@ -233,6 +242,7 @@ for _op, _gates, _function, _op_type, _computes in (
         attributes=_WEIGHTS,
         infer=_specs(_gates),
         reference=_function,
+        workspace=_workspace,
         aten={_op: _stack(_op)},
         onnx={_op_type: _from_onnx(_op)},
         to_onnx=_write(_op, _op_type),

@@ -230,6 +230,7 @@ register(
     },
     infer=_var_shape,
     reference=_var,
+    workspace=20,
     aten={"var": _var_from_aten, "std": _std_from_aten, "var_mean": _var_mean_from_aten},
     to_onnx=_write_var,
 )
@@ -358,6 +359,7 @@ register(
     attributes={"k": size(0), "axis": axis, "largest": boolean.with_default(True)},
     infer=_topk_specs,
     reference=_topk,
+    workspace=28,
     aten={"topk": _topk_from_aten, "sort": _sort_from_aten},
     onnx={"TopK": _topk_from_onnx},
     to_onnx=_write_topk,

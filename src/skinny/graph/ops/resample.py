@@ -10,6 +10,7 @@ from skinny.graph.builder import Builder, UnsupportedError
 from skinny.graph.errors import require
 from skinny.graph.forms import Call, Writer
 from skinny.graph.graph import Node
+from skinny.graph.ops.pool import shrinking_first
 from skinny.graph.registry import Attributes, register
 from skinny.graph.values import Array, Spec
 
@@ -72,8 +73,8 @@ def taps(a: Attributes, at: int, side: int, made: int) -> list[tuple[Array, Arra
 
 
 def _resize(a: Attributes, x: Array) -> Array:
-    for at, made in enumerate(a.size):
-        found = taps(a, at, x.shape[2 + at], made)
+    for at in shrinking_first(x.shape[2:], a.size):
+        found = taps(a, at, x.shape[2 + at], a.size[at])
         if a.mode == "nearest":
             x = x.take(found[0][0], 2 + at)
             continue
@@ -83,6 +84,12 @@ def _resize(a: Attributes, x: Array) -> Array:
             np.float32,
         )
     return x
+
+
+def _resize_workspace(a: Attributes, x: Spec) -> int:
+    """Sums in float64, and for the outputs of one axis their positions, indices and weights."""
+    largest = max(x.size, math.prod((*x.shape[:2], *a.size)))
+    return int(32 * largest + 96 * max(a.size))
 
 
 def _from_aten(mode: str, spatial: int) -> Any:
@@ -195,6 +202,7 @@ register(
     },
     infer=_shape,
     reference=_resize,
+    workspace=_resize_workspace,
     aten=_ATEN,
     onnx={"Resize": _from_onnx},
     to_onnx=_write,

@@ -156,6 +156,7 @@ register(
     attributes={"shape": sizes(-1)},
     infer=lambda a, x: Spec(x.dtype, _reshaped(a.shape, x)),
     reference=lambda a, x: x.reshape(a.shape),
+    workspace=0,
     aten={
         "view": _view,
         "reshape": _view,
@@ -200,6 +201,7 @@ register(
     attributes={"start": axis, "end": axis},
     infer=_flat_shape,
     reference=lambda a, x: x.reshape(_flat_shape(a, Spec("", x.shape)).shape),
+    workspace=0,
     to_onnx=_write_flatten,
     lowering="reshape",
 )
@@ -235,6 +237,7 @@ register(
     attributes={"axes": axes},
     infer=_permuted,
     reference=lambda a, x: x.transpose(a.axes),
+    workspace=0,
     aten={
         "permute": aten("permute", axes="dims"),
         "transpose": _transposed,
@@ -281,6 +284,7 @@ register(
     attributes={"shape": sizes(-1)},
     infer=_expanded,
     reference=lambda a, x: np.broadcast_to(x, _expanded(a, Spec("", x.shape)).shape),
+    workspace=0,
     aten={
         "expand": lambda g, call: g.emit("expand", call.value("self"), shape=call.plain("size")),
     },

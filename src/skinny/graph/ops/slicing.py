@@ -81,6 +81,7 @@ register(
     },
     infer=_sliced,
     reference=_slice_reference,
+    workspace=0,
     aten={"slice": _slice_from_aten},
     onnx={"Slice": _onnx_slice},
     to_onnx=_write_slice,
@@ -106,6 +107,7 @@ register(
     attributes={"axis": axis, "index": size()},
     infer=_selected,
     reference=lambda a, x: np.take(x, a.index, a.axis),
+    workspace=0,
     aten={"select": aten("select", axis="dim", index="index")},
     to_onnx=_write_select,
     lowering="view",
@@ -170,6 +172,7 @@ register(
     attributes={"axis": axis, "lengths": integers(0, most=MOST_OPERANDS)},
     infer=_split_specs,
     reference=lambda a, x: tuple(np.split(x, np.cumsum(a.lengths)[:-1], a.axis)),
+    workspace=0,
     aten={
         "split": _split_size,
         "split_with_sizes": lambda g, call: split(
