@@ -202,7 +202,7 @@ _WINDOW = {"weight": "kernel", "bias": None, "groups": 1, "stride": [1, 1], "pad
 @pytest.mark.parametrize(
     ("shape", "nodes"),
     [
-        ([1, 64, 64], [_node("conv_transpose", "x", **_WINDOW)]),  # 12 MB of windows
+        ([1, 96, 96], [_node("conv_transpose", "x", **_WINDOW)]),  # 12 MB of windows
         ([2], [_node("cast", "x", dtype="int64"), _node("embedding", "i", weight="zeros")]),
         ([2048], [_node("linear", "x", weight="zeros", bias=None, transposed=True)]),
     ],
