@@ -5,7 +5,7 @@ from tests.graph import running
 
 from skinny.graph import specialize
 from skinny.packing.codec import Entry, SparseTensor
-from skinny.runtime.memory import MemoryLimit
+from skinny.runtime.memory import Account, MemoryLimit
 from skinny.runtime.mixed import Mixed
 from skinny.runtime.shared_weights import SharedWeights
 from skinny.runtime.weights import Weights
@@ -37,5 +37,6 @@ def mixed(graph, given, tensors, *, threads=1, low_memory=False):
     shapes = {name: array.shape for name, array in given.items()}
     special = specialize(graph, shapes, spec, tensor)
     weights = SharedWeights(Weights(Arrays(tensors)), threads)
-    limit = MemoryLimit(1 << 30)
-    return Mixed(graph, special, tensor, spec, weights, limit, low_memory=low_memory)
+    made = Mixed(graph, special, tensor, spec, weights, threads, low_memory=low_memory)
+    made.prepare(Account(MemoryLimit(1 << 30)))
+    return made

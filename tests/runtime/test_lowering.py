@@ -45,7 +45,7 @@ def test_a_lowering_computes_what_the_reference_does(op, case):
     graph, given = graph_and_feeds(op, case)
     want = running.run(graph, given, case.tensors)
     for threads in (1, 2):
-        found = mixed(graph, given, case.tensors, threads=threads).run(given, threads)
+        found = mixed(graph, given, case.tensors, threads=threads).run(given)
         for got, expected in zip(found, want, strict=True):
             running.same(got, expected, 2e-5)
 
@@ -66,7 +66,7 @@ def random(seed, *shape):
 def check(graph, given, tensors, **options):
     want = running.run(graph, given, tensors)
     made = mixed(graph, given, tensors, **options)
-    for got, expected in zip(made.run(given, options.get("threads", 1)), want, strict=True):
+    for got, expected in zip(made.run(given), want, strict=True):
         running.same(got, expected, 1e-4)
     return made
 
