@@ -232,14 +232,20 @@ inline Vec positive_power(Vec x, Vec y) {
   return __builtin_convertvector(q * reinterpret_cast<DVec>((n + 1023) << 52), Vec);
 }
 
-// x^y; squares, the usual case, are exact, and lanes of special values go to libm one by one.
+// x^y; squares, the usual case, are exact. Of a negative x, y must be an integer, whose lowest bit
+// is the sign. Zeros, infinities and NaN go to libm one by one.
 inline Vec power(Vec x, Vec y) {
   bool squares = true;
   for (int i = 0; i < V; ++i) squares &= y[i] == 2.f;
   if (squares) return x * x;
-  Vec result = positive_power(x, y);
+  Vec result = positive_power(magnitude(x), y);
+  Vec half = y * 0.5f;
+  Vec odd = rounded_down(half) != half ? -result : result;
+  Vec of_negative = rounded_down(y) == y ? odd : splat(NAN);
+  result = x < 0.f ? of_negative : result;
   for (int i = 0; i < V; ++i)
-    if (!(x[i] > 0.f && x[i] < INFINITY && fabsf(y[i]) < INFINITY)) result[i] = powf(x[i], y[i]);
+    if (!(x[i] != 0.f && fabsf(x[i]) < INFINITY && fabsf(y[i]) < INFINITY))
+      result[i] = powf(x[i], y[i]);
   return result;
 }
 

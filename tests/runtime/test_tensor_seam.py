@@ -104,6 +104,19 @@ RIGHT = {
         "rows": [0],
         "columns": [0],
     },
+    "add_depthwise": {
+        **SAMPLES,
+        "source": IMAGE,
+        "target": OUT,
+        "weights": np.ones((2, 3, 3), np.float32),
+        "stride": (1, 1),
+        "padding": (1, 1),
+        "dilation": (1, 1),
+        "bias": floats(2),
+        "low": -1,
+        "high": 1,
+        "activation": NONE,
+    },
     "add_matmul": {
         "a": tensor(2, 3, 4),
         "b": tensor(2, 4, 5, offset=100),
@@ -225,6 +238,7 @@ def test_ranges_of_channels_of_one_value_are_apart():
             call("add_copy", source=left, target=left._replace(offset=offset))
 
 
+IMAGES = ("add_conv", "add_depthwise", "add_pool", "add_space_to_depth")
 ADD = (Opcode.add, 3, 0, 1, 0)
 MISTAKES = [
     ("add_input", {"dtype": "float64"}, "must be of float32"),
@@ -263,14 +277,11 @@ MISTAKES = [
     ("add_linear", {"bias": floats(3)}, "sizes must agree"),
     *(
         (method, {field: huge}, "samples must lie in the arena")
-        for method in ("add_conv", "add_pool", "add_space_to_depth")
+        for method in IMAGES
         for field in SAMPLES
         for huge in (CELLS, *HUGE)
     ),
-    *(
-        (method, {"samples": 0}, "samples must lie in the arena")
-        for method in ("add_conv", "add_pool", "add_space_to_depth")
-    ),
+    *((method, {"samples": 0}, "samples must lie in the arena") for method in IMAGES),
     ("add_conv", {"target_sample_stride": 71}, "samples must not overlap"),
     ("add_conv", {"source": IMAGE._replace(offset=CELLS - 271)}, "samples must lie in the arena"),
     ("add_conv", {"source": IMAGE._replace(offset=CELLS - 272), "first": 1}, "a tap must lie"),
