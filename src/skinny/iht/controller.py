@@ -21,6 +21,7 @@ from skinny.iht.enforcement import Enforcement
 from skinny.iht.events import Event, MaskUpdate
 from skinny.iht.layers import find, select, unwrapped
 from skinny.iht.optimizers import Optimizers
+from skinny.iht.threads import one_thread
 from skinny.iht.timeline import Span, Timeline
 
 Score = Literal["magnitude", "random"]
@@ -245,12 +246,12 @@ class IHT:
         self._check_in_place()
         was_sparse = self.sparse
         span = self.timeline.spans[index]
-        if span.sparsity:
-            event = self._prune(span, position, within=self.masks if was_sparse else None)
-        elif was_sparse:
-            event = self._restore_weights(span)
-        else:
-            event = None
+        event = None
+        with one_thread():
+            if span.sparsity:
+                event = self._prune(span, position, within=self.masks if was_sparse else None)
+            elif was_sparse:
+                event = self._restore_weights(span)
         self._cursor.index = index
         return event if event is None else self._tell(event)
 
@@ -281,7 +282,7 @@ class IHT:
             at=position,
             target=span.sparsity,
             size={name: mask.numel() for name, mask in made.items()},
-            kept={name: int(mask.sum()) for name, mask in made.items()},
+            kept=counts,
             change=change,
         )
         self.history.append(update)

@@ -36,7 +36,9 @@ def build(
                 mask = threshold.magnitude_mask(weight, counts[name], allowed)
         except SkinnyError as error:
             raise SkinnyError(f"layer {name}: {error}") from None
-        made[name] = torch.empty_like(weight, dtype=torch.bool, requires_grad=False).copy_(mask)
+        if weight.stride() != mask.stride():
+            mask = torch.empty_like(weight, dtype=torch.bool, requires_grad=False).copy_(mask)
+        made[name] = mask
     return made
 
 

@@ -51,10 +51,9 @@ def signs_of_a_past(
     signs = ["the optimizer has taken steps before"] if stepped else []
     sparse = []
     for name, weight in weights.items():
-        zero = weight.detach() == 0
-        if masks is not None:
-            zero &= masks[name].to(zero.device)
-        if _MANY_ZEROS <= int(zero.sum()) / zero.numel() < 1:
+        there = weight.numel() if masks is None else int(masks[name].count_nonzero())
+        zero = there - int(weight.detach().count_nonzero())
+        if _MANY_ZEROS <= zero / weight.numel() < 1:
             sparse.append(name)
     if sparse:
         signs.append(f"many weights of {', '.join(sparse)} are zero and no mask says why")

@@ -166,10 +166,9 @@ def _kth_largest_key(
         for x, allowed in zip(tensors, within, strict=True):
             here = counts.new_zeros(1 << _DIGIT, device=x.device)
             for _, keys in _key_pieces(x, allowed, dtype):
-                digits = keys >> shift
                 if shift + _DIGIT < key_bits:
-                    digits = digits[keys >> (shift + _DIGIT) == prefix]
-                    digits &= (1 << _DIGIT) - 1
+                    keys = keys[keys >> (shift + _DIGIT) == prefix]
+                digits = (keys >> shift).bitwise_and_((1 << _DIGIT) - 1)
                 here += torch.bincount(digits, minlength=1 << _DIGIT)
             counts += here.cpu()
         at_least = counts.flip(0).cumsum(0).flip(0)  # [d]: entries whose digit is d or larger
