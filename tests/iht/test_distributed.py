@@ -1,17 +1,24 @@
-"""Two real processes under DistributedDataParallel: the same masks on both, and zeros stay zero."""
+"""Real processes under DistributedDataParallel: the same masks on all, checked at every update."""
 
+import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import nn
 
+from skinny.errors import SkinnyError
 from skinny.iht import timeline
 from skinny.iht.controller import IHT
 
 
-def train_one_rank(rank, folder):
+def join(rank, ranks, folder, where="meet"):
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
+    meeting = f"file://{folder}/{where}"
+    dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=ranks)
+
+
+def train_one_rank(rank, folder):
+    join(rank, 2, folder)
     torch.manual_seed(0)
     plain = nn.Sequential(nn.Linear(12, 16), nn.ReLU(), nn.Linear(16, 3))
     model = nn.parallel.DistributedDataParallel(plain)
@@ -45,3 +52,27 @@ def test_every_rank_has_the_same_masks_and_weights(tmp_path):
     assert all(torch.equal(masks[name], masks_1[name]) for name in masks)
     assert all(torch.equal(weights[name], weights_1[name]) for name in weights)
     assert norms == norms_1
+
+
+def change_the_weights_of_one_rank(rank, folder):
+    join(rank, 2, folder)
+    torch.manual_seed(0)
+    model = nn.parallel.DistributedDataParallel(nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    iht = IHT(
+        torch.compile(model, backend="eager"), optimizer, timeline.oneshot(epochs=2, sparsity=0.5)
+    )
+    iht.begin_epoch()
+    if rank == 1:
+        with torch.no_grad():
+            model.module[1].weight.copy_(torch.randn(6, 6))
+    before = [weight.clone() for weight in model.parameters()]
+    with pytest.raises(SkinnyError, match=r"the masks of 1\.weight on rank 1 differ from those on"):
+        iht.begin_epoch()
+    assert all(map(torch.equal, model.parameters(), before))
+    assert iht.masks is None
+    dist.destroy_process_group()
+
+
+def test_masks_that_differ_are_an_error_on_every_rank_before_anything_is_zeroed(tmp_path):
+    mp.spawn(change_the_weights_of_one_rank, args=(str(tmp_path),), nprocs=2)

@@ -84,6 +84,8 @@ def test_history_is_bounded_and_mask_updates_are_counted():
     assert len(iht.history) == HISTORY
     assert [record.at for record in iht.history] == list(range(41, 2 * updates, 2))
     assert isinstance(iht.history[-1], MaskUpdate)
+    state = iht.state_dict()
+    iht.detach()
     again = IHT(model, optimizer, line)
-    again.load_state_dict(iht.state_dict())
+    again.load_state_dict(state)
     assert (again.mask_updates, again.history) == (updates, iht.history)

@@ -6,6 +6,7 @@ import pytest
 import torch
 from tests.iht.networks import LINE, assert_truncated_are_zero, batches, network, optimizer_for
 from torch import nn
+from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 
 from skinny.errors import SkinnyError
 from skinny.iht import timeline
@@ -152,3 +153,25 @@ def test_weights_that_no_optimizer_holds_are_refused_by_name():
 def test_what_is_not_an_optimizer_is_refused(given):
     with pytest.raises(SkinnyError, match=r"IHT needs torch.optim.Optimizer, one or a list; a "):
         IHT(network(), given, LINE)
+
+
+@pytest.mark.parametrize("line", [LINE, BY_STEP], ids=["epochs", "steps"])
+def test_a_step_by_which_a_checkpoint_makes_state_is_none_of_the_training(line):
+    model = network()
+    optimizer = optimizer_for(model, "adamw")
+    iht = IHT(model, optimizer, line)
+    get_optimizer_state_dict(model, optimizer)
+    assert optimizer.state
+    assert iht._cursor.position == 0
+    iht.begin_epoch()
+    step(model, [optimizer], *batches()[0])
+    assert iht._cursor.position == 1
+
+
+def test_a_step_of_a_warm_up_that_begins_at_zero_is_counted():
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    iht = IHT(model, optimizer, BY_STEP)
+    for x, y in batches(3):
+        step(model, [optimizer], x, y)
+    assert iht._cursor.position == 3

@@ -4,7 +4,6 @@ import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any, Literal, NoReturn
 
 import torch
@@ -12,14 +11,14 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from skinny.errors import SkinnyError
-from skinny.iht import attached, summary
+from skinny.iht import attached, ranks, summary
 from skinny.iht import budget as budgets
 from skinny.iht import masks as masking
 from skinny.iht import state as states
 from skinny.iht.cursor import Cursor
 from skinny.iht.enforcement import Enforcement
 from skinny.iht.events import Event, MaskUpdate
-from skinny.iht.layers import find, select, unwrapped
+from skinny.iht.layers import find, replicas, select, unwrapped
 from skinny.iht.optimizers import Optimizers
 from skinny.iht.threads import one_thread
 from skinny.iht.timeline import Span, Timeline
@@ -82,7 +81,7 @@ class IHT:
         self.masks: masking.Masks | None = None
         self.history: deque[MaskUpdate] = deque(maxlen=HISTORY)
         self.mask_updates = 0
-        self._model = unwrapped(model)
+        self._model, self._replicas = unwrapped(model), replicas(model)
         self._selection = select(model, include, exclude)
         self.weights = self._selection.weights
         self._optimizers = Optimizers(optimizer, self.weights)
@@ -158,7 +157,7 @@ class IHT:
         """
         self._check_in_place()
         self._cursor.check_end()
-        left = {n: int(torch.count_nonzero(w.detach())) for n, w in self.weights.items()}
+        left = {name: ranks.count_nonzero(weight) for name, weight in self.weights.items()}
         for name, count in left.items() if self.sparse else ():
             allowed = self.history[-1].kept[name]
             if count > allowed:
@@ -189,8 +188,8 @@ class IHT:
             )
         left = {}
         for name, weight in find(model, states.shapes(self.weights)).items():
-            masking.apply_(weight, self.masks[name].to(weight.device))
-            left[name] = int(torch.count_nonzero(weight))
+            masking.apply_(weight, ranks.spread(self.masks[name], weight))
+            left[name] = ranks.count_nonzero(weight)
         return left
 
     def __reduce__(self) -> NoReturn:
@@ -212,10 +211,10 @@ class IHT:
             "seed": self._seed,
             "position": self._cursor.position,
             "span": self._cursor.index,
-            "masks": None if self.masks is None else dict(self.masks),
-            "before": dict(self._before),
+            "masks": states.saved(self.masks or {}, self.weights, torch.bool),
+            "before": states.saved(self._before, self.weights) if self._restore == "last" else {},
             "mask_updates": self.mask_updates,
-            "history": [asdict(record) for record in self.history],
+            "history": states.saved_history(self.history, self.weights),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -224,18 +223,13 @@ class IHT:
         self._past_is_known = True
         self._cursor.position, self._cursor.index = state["position"], state["span"]
         self.mask_updates = state["mask_updates"]
-        self.history = deque((MaskUpdate(**record) for record in state["history"]), HISTORY)
-        self._before = {name: value.clone() for name, value in state["before"].items()}
-        self.masks = None
-        if state["masks"] is not None:
-            self.masks = {
-                name: torch.empty_like(weight, dtype=torch.bool, requires_grad=False).copy_(
-                    state["masks"][name]
-                )
-                for name, weight in self.weights.items()
-            }
+        self.history = deque(states.loaded_history(state["history"]), HISTORY)
+        self.masks, self._before = None, {}
+        if self.mask_updates:
+            self.masks = states.loaded(state["masks"], self.weights)
         self._enforcement.lift()
         if self.sparse and self.masks is not None:
+            self._before = states.loaded(state["before"], self.weights)
             self._enforcement.impose(self.masks)
 
     def _enter(self, position: int) -> Event | None:
@@ -259,7 +253,7 @@ class IHT:
         counts = self._counts(span.sparsity)
         if within is not None:  # nothing is restored, whatever rounding or ties would allow
             within = {name: mask.to(self.weights[name].device) for name, mask in within.items()}
-            counts = {name: min(k, int(within[name].sum())) for name, k in counts.items()}
+            counts = {name: min(k, ranks.count_nonzero(within[name])) for name, k in counts.items()}
         made = masking.build(
             self.weights,
             counts,
@@ -268,6 +262,8 @@ class IHT:
             # one seed gives one sequence of masks, on every rank and after every resumption
             generator=torch.Generator().manual_seed(self._seed * 1_000_003 + self.mask_updates),
         )
+        if self._replicas is not None:
+            ranks.check_equal(made, self._replicas)
         change = None
         if self.masks is not None:
             change = {n: masking.change_ratio(self.masks[n], mask) for n, mask in made.items()}
@@ -326,6 +322,7 @@ class IHT:
 
     def _check_in_place(self) -> None:
         """Are the weights still those of the model?"""
+        ranks.reshard(self._model)
         now = dict(self._model.named_parameters(remove_duplicate=False))
         gone = [name for name, weight in self.weights.items() if now.get(name) is not weight]
         if gone:

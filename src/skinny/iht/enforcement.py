@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.utils.hooks import RemovableHandle
 
 from skinny.iht import masks as masking
+from skinny.iht import ranks
 
 
 class Enforcement:
@@ -62,9 +63,10 @@ class Enforcement:
         if gradient is None or self._masks is None:
             return
         masked, version = self._masked.get(name, (None, -1))
-        if masked is None or masked() is not gradient or gradient._version != version:
+        written_to = ranks.local(gradient)  # shards are written to by themselves, too
+        if masked is None or masked() is not gradient or written_to._version != version:
             masking.apply_bits_(gradient, self._mask_bits(self._masks, name))
-            self._masked[name] = (weakref.ref(gradient), gradient._version)
+            self._masked[name] = (weakref.ref(gradient), written_to._version)
 
     def _mask_bits(self, masks: Mapping[str, Tensor], name: str) -> Tensor:
         """For the device and type the weight has now: the model may have been moved."""

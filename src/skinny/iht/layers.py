@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-import torch
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
 from skinny.errors import SkinnyError
+from skinny.iht import ranks
 from skinny.iht.budget import matches
 from skinny.iht.candidates import Candidate, Kind, candidates
 
@@ -66,6 +67,16 @@ def unwrapped(model: nn.Module) -> nn.Module:
             return model
 
 
+def replicas(model: nn.Module) -> Any:
+    """The process group whose ranks train copies of the model; None without such a wrapper."""
+    while not isinstance(model, nn.parallel.DistributedDataParallel):
+        inner = getattr(model, "_orig_mod", None)
+        if not isinstance(inner, nn.Module):
+            return None
+        model = inner
+    return model.process_group
+
+
 def prunable(
     model: nn.Module, include: str | Sequence[str] | None = None, exclude: str | Sequence[str] = ()
 ) -> dict[str, nn.Parameter]:
@@ -86,6 +97,7 @@ def select(
     away. A tied weight counts once, under its first name, and answers to each of its names.
     """
     model = unwrapped(model)
+    ranks.check_not_flat(model)
     there_are = list(candidates(model))
     trainable = [candidate for candidate in there_are if candidate.kind != "frozen"]
     if include is None:
@@ -105,11 +117,7 @@ def select(
     for candidate in kept:
         if candidate.refusal is not None:
             raise SkinnyError(candidate.refusal)
-        if type(candidate.parameter.data) is not torch.Tensor:
-            raise SkinnyError(
-                f"{candidate.name} is a {type(candidate.parameter.data).__name__}: sharded "
-                "parameters are not supported; use DistributedDataParallel"
-            )
+        ranks.check_supported(candidate.name, candidate.parameter)
     weights = {candidate.name: candidate.parameter for candidate in kept}
     return Selection(weights, left, sum(parameter.numel() for parameter in model.parameters()))
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from skinny.errors import SkinnyError
-from skinny.iht import threshold
+from skinny.iht import ranks, threshold
 
 Masks = dict[str, Tensor]
 
@@ -36,29 +36,30 @@ def build(
                 mask = threshold.magnitude_mask(weight, counts[name], allowed)
         except SkinnyError as error:
             raise SkinnyError(f"layer {name}: {error}") from None
-        if weight.stride() != mask.stride():
-            mask = torch.empty_like(weight, dtype=torch.bool, requires_grad=False).copy_(mask)
-        made[name] = mask
+        same_format = ranks.local(weight).stride() == ranks.local(mask).stride()
+        made[name] = mask if same_format else ranks.spread(mask, weight)
     return made
 
 
 @torch.no_grad()
 def apply_(tensor: Tensor, mask: Tensor) -> None:
     """Set the truncated entries to exactly +0, in place, whatever they were (NaN included)."""
-    tensor.masked_fill_(mask.logical_not(), 0)
+    ranks.local(tensor).masked_fill_(ranks.local(mask).logical_not(), 0)
 
 
 def as_bits(mask: Tensor, like: Tensor) -> Tensor:
     """The mask as integers as wide as `like`'s floats: all ones where kept, 0 where truncated."""
-    return mask.to(like.device, _INTEGER[like.element_size()]).neg_()
+    return ranks.local(mask).to(like.device, _INTEGER[like.element_size()]).neg_()
 
 
 @torch.no_grad()
 def apply_bits_(tensor: Tensor, bits: Tensor) -> None:
     """What `apply_` does, by a bitwise AND: ten times faster, and it runs at every step."""
-    tensor.view(bits.dtype).bitwise_and_(bits)
+    ranks.local(tensor).view(bits.dtype).bitwise_and_(bits)
 
 
 def change_ratio(before: Tensor, after: Tensor) -> float:
     """Share of a layer's weights whose kept-or-truncated state differs (Figure 2)."""
-    return float((before != after.to(before.device)).sum()) / max(1, before.numel())
+    here = ranks.local(before)
+    changed = int((here != ranks.local(after).to(here.device)).sum())
+    return ranks.total_of(before, changed)[0] / max(1, before.numel())

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from skinny.iht import masks as masking
+from skinny.iht import ranks
 
 # Running statistics of gradients by which an optimizer scales its updates (Adam's second moment
 # and its relatives). They move no weight by themselves; all other state might.
@@ -36,17 +37,20 @@ def refill(state: Mapping[str, Any], mask: Tensor) -> None:
     """
     for name, value in _per_weight(state, mask):
         if name in _SCALES:
-            kept = mask.to(value.device)
-            mean = value[kept].mean(dtype=torch.float32)
-            value.masked_fill_(kept.logical_not(), mean.to(value.dtype))
+            here = ranks.local(value)
+            kept = ranks.local(mask).to(here.device)
+            both = torch.stack([here[kept].sum(dtype=torch.float32), kept.sum()])
+            scale, count = ranks.total(both, value)
+            here.masked_fill_(kept.logical_not(), (scale / count).to(here.dtype))
 
 
 def has_stepped(state: Mapping[str, Any]) -> bool:
-    """Did the optimizer update this weight before? Some make their state ahead of the first step,
-    and plain SGD has none."""
-    if "step" in state:
-        return float(state["step"]) > 0
-    return any(isinstance(value, Tensor) and bool(value.any()) for value in state.values())
+    """Did the optimizer update this weight before? Some make their state ahead of the first step or
+    by a step that changes nothing, and plain SGD has none."""
+    if float(state.get("step", 1)) == 0:
+        return False
+    tensors = [ranks.local(v) for n, v in state.items() if isinstance(v, Tensor) and n != "step"]
+    return any(bool(tensor.any()) for tensor in tensors)
 
 
 def _per_weight(state: Mapping[str, Any], mask: Tensor) -> Iterator[tuple[str, Tensor]]:

@@ -10,7 +10,7 @@ from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
 from skinny.errors import SkinnyError
-from skinny.iht import optimizer_state
+from skinny.iht import optimizer_state, ranks
 
 
 class Optimizers:
@@ -42,11 +42,19 @@ class Optimizers:
         """Call before(names) and after(names, done) around each optimizer's step: the weights that
         it holds, and how many steps of the training are done with it."""
 
+        idle: set[int] = set()
+
         def begin(number: int, *_: Any) -> None:
-            before(self._held[number])
+            if _is_idle(self._all[number]):
+                idle.add(number)
+            else:
+                before(self._held[number])
 
         def end(number: int, *_: Any) -> None:
-            after(self._held[number], self._count(number))
+            if number in idle:
+                idle.remove(number)
+            else:
+                after(self._held[number], self._count(number))
 
         handles = []
         for number, optimizer in enumerate(self._all):
@@ -107,6 +115,16 @@ def _with_hooks(given: Optimizer) -> Optimizer:
         optimizer = inner
     assert isinstance(optimizer, torch.optim.Optimizer)
     return optimizer
+
+
+def _is_idle(optimizer: Optimizer) -> bool:
+    """A step that changes nothing, by which distributed checkpoints make an optimizer allocate its
+    state: no state yet, learning rates and gradients all zero."""
+    groups = optimizer.param_groups
+    if optimizer.state or any(float(group["lr"]) != 0 for group in groups if "lr" in group):
+        return False
+    gradients = [p.grad for group in groups for p in group["params"] if p.grad is not None]
+    return not any(bool(ranks.local(gradient).any()) for gradient in gradients)
 
 
 def _held(optimizer: Optimizer, weights: Mapping[str, Tensor]) -> list[str]:

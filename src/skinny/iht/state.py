@@ -1,11 +1,16 @@
 """Saved states: does one fit this IHT, and should one have been loaded?"""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from skinny.errors import SkinnyError
+from skinny.iht import ranks
+from skinny.iht.events import MaskUpdate
 
 # Zeros that no mask explains: from this share of a layer on they are not there by chance.
 _MANY_ZEROS = 0.05
@@ -13,6 +18,35 @@ _MANY_ZEROS = 0.05
 
 def shapes(tensors: Mapping[str, Tensor]) -> dict[str, list[int]]:
     return {name: list(tensor.shape) for name, tensor in tensors.items()}
+
+
+# A distributed checkpoint takes a state apart and is read into another one, value by value. So
+# where weights are spread over ranks, a state has the same values throughout the training: zeros in
+# place of tensors that do not exist yet, and one text for a list that grows.
+
+
+def saved(
+    tensors: Mapping[str, Tensor], weights: Mapping[str, Tensor], dtype: torch.dtype | None = None
+) -> dict[str, Tensor]:
+    """`tensors` for a checkpoint; there may be none."""
+    if not tensors and _any_sharded(weights):
+        return {n: torch.zeros_like(w, dtype=dtype).detach() for n, w in weights.items()}
+    return dict(tensors)
+
+
+def loaded(tensors: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Copies of saved tensors, each where its weight is and spread over ranks as its weight is."""
+    return {name: ranks.spread(value, weights[name]) for name, value in tensors.items()}
+
+
+def saved_history(history: Iterable[MaskUpdate], weights: Mapping[str, Tensor]) -> Any:
+    records = [asdict(record) for record in history]
+    return json.dumps(records) if _any_sharded(weights) else records
+
+
+def loaded_history(saved: Any) -> list[MaskUpdate]:
+    records = json.loads(saved) if isinstance(saved, str) else saved
+    return [MaskUpdate(**record) for record in records]
 
 
 def check_fits(state: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
@@ -51,10 +85,14 @@ def signs_of_a_past(
     signs = ["the optimizer has taken steps before"] if stepped else []
     sparse = []
     for name, weight in weights.items():
-        there = weight.numel() if masks is None else int(masks[name].count_nonzero())
-        zero = there - int(weight.detach().count_nonzero())
+        there = weight.numel() if masks is None else ranks.count_nonzero(masks[name])
+        zero = there - ranks.count_nonzero(weight)
         if _MANY_ZEROS <= zero / weight.numel() < 1:
             sparse.append(name)
     if sparse:
         signs.append(f"many weights of {', '.join(sparse)} are zero and no mask says why")
     return signs
+
+
+def _any_sharded(weights: Mapping[str, Tensor]) -> bool:
+    return any(ranks.is_sharded(weight) for weight in weights.values())

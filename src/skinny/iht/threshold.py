@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from skinny.errors import SkinnyError
+from skinny.iht import ranks
 
 _BITS_OF = {
     torch.float16: torch.int16,
@@ -32,21 +33,27 @@ def magnitude_mask(x: Tensor, k: int, within: Tensor | None = None) -> Tensor:
     """supp(x, k): True at the k entries of largest |x|, ties to the lower flat index.
 
     `within` (bool, shaped like `x`) restricts the choice to its True entries. The result is bool,
-    on x's device, and has exactly k ones even where x has fewer than k non-zeros.
+    on x's device, and has exactly k ones even where x has fewer than k non-zeros. If x is spread
+    over ranks, so is the result, and it has k ones in all.
     """
     _check(x, k, within)
-    flat = x.detach().reshape(-1)  # a copy only where the memory format is not the logical one
-    mask = torch.zeros(x.numel(), dtype=torch.bool, device=x.device)
+    shard = ranks.local(x.detach())
+    flat = shard.reshape(-1)  # a copy only where the memory format is not the logical one
+    mask = torch.zeros(flat.numel(), dtype=torch.bool, device=flat.device)
+    allowed = None if within is None else ranks.local(within)
     if k > 0:
-        cut, ties = _kth_largest_key([flat], k, [within])
-        for start, keys in _key_pieces(flat, within):
+        cut, ties = _kth_largest_key([x], k, [allowed])
+        if ranks.is_sharded(x):  # ranks before this one have the lower indices
+            tied_here = sum(int((keys == cut).sum()) for _, keys in _key_pieces(flat, allowed))
+            ties = min(tied_here, max(0, ties - ranks.before(tied_here, x)))
+        for start, keys in _key_pieces(flat, allowed):
             piece = mask[start : start + keys.numel()]
             torch.gt(keys, cut, out=piece)
             if ties:
                 tied = (keys == cut).nonzero().view(-1)[:ties]
                 piece[tied] = True
                 ties -= tied.numel()
-    return mask.view(x.shape)
+    return ranks.like(mask.view(shard.shape), x)
 
 
 def random_mask(
@@ -57,15 +64,16 @@ def random_mask(
     The choice is drawn on the CPU, so that one seed gives one mask on every device.
     """
     _check(x, k, within)
-    if within is None:
-        chosen = _shuffled(x.numel(), generator)[:k]
-    else:
-        candidates = within.reshape(-1).nonzero().view(-1)
-        order = _shuffled(candidates.numel(), generator)
-        chosen = candidates[order[:k].to(candidates.device)]
-    mask = torch.zeros(x.numel(), dtype=torch.bool, device=x.device)
-    mask[chosen.to(x.device)] = True
-    return mask.view(x.shape)
+    shard = ranks.local(x.detach())
+    allowed = None if within is None else ranks.local(within).reshape(-1)
+    here = shard.numel() if allowed is None else int(allowed.sum())
+    first = ranks.before(here, x)  # candidates are numbered over all ranks, and drawn on each
+    numbers = _shuffled(ranks.total_of(x, here)[0], generator)[:k].to(shard.device) - first
+    numbers = numbers[(numbers >= 0) & (numbers < here)]
+    chosen = numbers if allowed is None else allowed.nonzero().view(-1)[numbers]
+    mask = torch.zeros(shard.numel(), dtype=torch.bool, device=shard.device)
+    mask[chosen] = True
+    return ranks.like(mask.view(shard.shape), x)
 
 
 def hard_threshold(x: Tensor, k: int) -> Tensor:
@@ -94,9 +102,10 @@ def count_largest(tensors: Sequence[Tensor], k: int) -> list[int]:
     counts = []
     for x in tensors:
         larger = tied = 0
-        for _, keys in _key_pieces(x, None, dtype):
+        for _, keys in _key_pieces(ranks.local(x), None, dtype):
             larger += int((keys > cut).sum())
             tied += int((keys == cut).sum())
+        larger, tied = ranks.total_of(x, larger, tied)
         taken = min(tied, ties)
         ties -= taken
         counts.append(larger + taken)
@@ -118,7 +127,7 @@ def _check(x: Tensor, k: int, within: Tensor | None) -> None:
             f"`within` must be a bool tensor of shape {tuple(x.shape)}, "
             f"not {within.dtype} of shape {tuple(within.shape)}"
         )
-    candidates = x.numel() if within is None else int(within.sum())
+    candidates = x.numel() if within is None else ranks.count_nonzero(within)
     if isinstance(k, bool) or not isinstance(k, int):
         raise SkinnyError(f"k is {k!r}; it must be a whole number")
     if not 0 <= k <= candidates:
@@ -126,8 +135,10 @@ def _check(x: Tensor, k: int, within: Tensor | None) -> None:
             f"cannot keep k = {k} of {candidates} entries: k must lie in [0, {candidates}]"
         )
     # A sum is NaN or infinite if any entry is; it may also overflow, hence the second, slow look.
-    if not math.isfinite(float(x.detach().sum())) and not bool(x.detach().isfinite().all()):
-        bad = int((~x.detach().isfinite()).sum())
+    shard, bad = ranks.local(x.detach()), 0
+    if not math.isfinite(float(shard.sum())):
+        bad = int((~shard.isfinite()).sum())
+    if bad := ranks.total_of(x, bad)[0]:
         raise SkinnyError(f"cannot threshold: {bad} of {x.numel()} entries are NaN or infinite")
 
 
@@ -157,7 +168,10 @@ def _key_pieces(
 def _kth_largest_key(
     tensors: Sequence[Tensor], k: int, within: Sequence[Tensor | None]
 ) -> tuple[int, int]:
-    """The k-th largest key over all tensors, and how many entries equal to it belong to the k."""
+    """The k-th largest key over all tensors, and how many entries equal to it belong to the k.
+
+    `within` has this rank's shards; counts are summed over ranks, so that all find the same key.
+    """
     dtype = _common_dtype(tensors)
     key_bits = torch.iinfo(_BITS_OF[dtype]).bits
     prefix = 0  # the digits found so far
@@ -165,12 +179,12 @@ def _kth_largest_key(
         counts = torch.zeros(1 << _DIGIT, dtype=torch.int64)
         for x, allowed in zip(tensors, within, strict=True):
             here = counts.new_zeros(1 << _DIGIT, device=x.device)
-            for _, keys in _key_pieces(x, allowed, dtype):
+            for _, keys in _key_pieces(ranks.local(x), allowed, dtype):
                 if shift + _DIGIT < key_bits:
                     keys = keys[keys >> (shift + _DIGIT) == prefix]
                 digits = (keys >> shift).bitwise_and_((1 << _DIGIT) - 1)
                 here += torch.bincount(digits, minlength=1 << _DIGIT)
-            counts += here.cpu()
+            counts += ranks.total(here, x).cpu()
         at_least = counts.flip(0).cumsum(0).flip(0)  # [d]: entries whose digit is d or larger
         digit = int((at_least >= k).nonzero().max())
         k -= int(at_least[digit] - counts[digit])

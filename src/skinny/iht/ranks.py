@@ -1,0 +1,164 @@
+"""Tensors that several processes hold together: in shards (FSDP2), or a copy each (DDP).
+
+A sharded tensor is a DTensor whose rows are spread over ranks, rank after rank (`Shard(0)`), so
+that the flat indices of a rank's entries follow those of the rank before. For a plain tensor there
+is one rank. Whatever counts is a collective operation: every rank must come to it.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from skinny.errors import SkinnyError
+
+if TYPE_CHECKING:  # loading it takes a while, and whoever has one has loaded it
+    from torch.distributed.tensor import DTensor
+
+
+def is_sharded(tensor: Tensor) -> bool:
+    return hasattr(tensor, "placements")
+
+
+def local(tensor: Tensor) -> Tensor:
+    """This rank's shard, which shares its memory with the tensor."""
+    if not is_sharded(tensor):
+        return tensor
+    with torch.no_grad():
+        return cast("DTensor", tensor).to_local().detach()
+
+
+def like(shard: Tensor, tensor: Tensor) -> Tensor:
+    """A tensor whose shard on this rank is `shard`, spread over ranks as `tensor` is."""
+    if not is_sharded(tensor):
+        return shard
+    from torch.distributed.tensor import DTensor
+
+    spread = cast("DTensor", tensor)
+    return DTensor.from_local(
+        shard,
+        spread.device_mesh,
+        spread.placements,
+        run_check=False,
+        shape=spread.shape,
+        stride=spread.stride(),
+    )
+
+
+@torch.no_grad()
+def spread(value: Tensor, tensor: Tensor) -> Tensor:
+    """A new tensor with the value, spread over ranks as `tensor` is and in its memory format."""
+    if is_sharded(tensor) and not is_sharded(value):  # saved by one process
+        from torch.distributed.tensor import distribute_tensor
+
+        whole = cast("DTensor", tensor)
+        value = distribute_tensor(
+            value.to(local(tensor).device),
+            whole.device_mesh,
+            whole.placements,
+            src_data_rank=None,  # every rank has the value
+        )
+    elif is_sharded(value) and not is_sharded(tensor):
+        value = cast("DTensor", value).full_tensor()
+    shard = torch.empty_like(local(tensor), dtype=value.dtype, requires_grad=False)
+    return like(shard.copy_(local(value)), tensor)
+
+
+def total(counts: Tensor, tensor: Tensor) -> Tensor:
+    """The sum over the ranks that hold shards of `tensor`."""
+    group = _group(tensor)
+    if group is not None:
+        dist.all_reduce(counts, group=group)
+    return counts
+
+
+def total_of(tensor: Tensor, *counts: int) -> list[int]:
+    """The same for whole numbers."""
+    if not is_sharded(tensor):
+        return list(counts)
+    found = total(torch.tensor(counts, device=local(tensor).device), tensor)
+    return [int(count) for count in found]
+
+
+def count_nonzero(tensor: Tensor) -> int:
+    return total_of(tensor, int(local(tensor.detach()).count_nonzero()))[0]
+
+
+def before(count: int, tensor: Tensor) -> int:
+    """The sum of `count` over the ranks whose shards come before this one."""
+    group = _group(tensor)
+    if group is None:
+        return 0
+    mine = torch.tensor([count], device=local(tensor).device)
+    all_of_them = [torch.empty_like(mine) for _ in range(dist.get_world_size(group))]
+    dist.all_gather(all_of_them, mine, group=group)
+    return sum(int(each) for each in all_of_them[: dist.get_rank(group)])
+
+
+def check_supported(name: str, parameter: Tensor) -> None:
+    """Refuse tensors that are neither plain nor spread over ranks by rows."""
+    if not is_sharded(parameter):
+        if type(parameter.data) is not Tensor:
+            raise SkinnyError(
+                f"{name} is a {type(parameter.data).__name__}, which IHT cannot threshold: exclude "
+                "it, or attach IHT to a model with plain or fully_shard-ed parameters"
+            )
+        return
+    placements = cast("DTensor", parameter).placements
+    kinds = [str(placement) for placement in placements if not placement.is_replicate()]
+    if len(kinds) > 1 or any(not p.is_shard(0) for p in placements if not p.is_replicate()):
+        raise SkinnyError(
+            f"{name} is spread over ranks by {', '.join(map(str, placements))}: IHT takes "
+            "fully_shard's Shard(0) (with replicas too), and no tensor parallelism; exclude it"
+        )
+
+
+def check_not_flat(model: nn.Module) -> None:
+    if any(type(module).__name__ == "FullyShardedDataParallel" for module in model.modules()):
+        raise SkinnyError(
+            "FullyShardedDataParallel (FSDP1) flattens the weights of layers into one parameter, "
+            "in which no layer has a budget: use torch.distributed.fsdp.fully_shard (FSDP2)"
+        )
+
+
+def reshard(model: nn.Module) -> None:
+    """Free the gathered weights that FSDP2 may keep after a forward pass: they are copies, and
+    would hide from the next pass what is done to the shards."""
+    for module in model.modules():
+        if hasattr(module, "reshard") and hasattr(module, "unshard"):
+            cast(Any, module).reshard()
+
+
+def check_equal(masks: Mapping[str, Tensor], group: Any) -> None:
+    """An error on every rank unless the masks are the same on all ranks of a group."""
+    digests = [_digest(mask) for mask in masks.values()]
+    mine = torch.tensor(digests, device=next(iter(masks.values())).device)
+    theirs = [torch.empty_like(mine) for _ in range(dist.get_world_size(group))]
+    dist.all_gather(theirs, mine, group=group)
+    for rank, other in enumerate(theirs):
+        differ = [name for name, same in zip(masks, other == theirs[0], strict=True) if not same]
+        if differ:
+            raise SkinnyError(
+                f"the masks of {', '.join(differ)} on rank {rank} differ from those on rank 0: the "
+                "weights differ, because something changed them on one rank alone after "
+                "DistributedDataParallel was made; load and change weights on all ranks alike"
+            )
+
+
+def _digest(mask: Tensor) -> int:
+    data = mask.cpu().contiguous().numpy().data
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little", signed=True)
+
+
+def _group(tensor: Tensor) -> Any:
+    """The ranks over which the rows are spread; None where this one has them all."""
+    if not is_sharded(tensor):
+        return None
+    whole = cast("DTensor", tensor)
+    for dim, placement in enumerate(whole.placements):
+        if placement.is_shard():
+            return whole.device_mesh.get_group(dim)
+    return None
