@@ -111,7 +111,7 @@ def test_a_warning_is_one_line_on_stderr(tmp_path):
     )
     command = [
         sys.executable, "-m", "skinny.cli.main", "train", "demo", "--model", "mine:tiny",
-        "--epochs", "2", "--dense", "1", "--sparse", "1", "--quiet",
+        *TINY[:-2], "--quiet",
     ]  # fmt: skip
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert run.stderr == "skinny: this is odd\n"
@@ -165,7 +165,7 @@ def test_a_users_model_is_trained(tmp_path, capsys, monkeypatch):
         "    return nn.Sequential(nn.Flatten(), nn.Linear(channels * h * w, classes))\n"
     )
     command = [
-        "train", "demo", "--model", "mine:tiny", "--epochs", "2", "--dense", "1", "--sparse", "1",
+        "train", "demo", "--model", "mine:tiny", *TINY[:-2],
     ]  # fmt: skip
     assert main(command) == 0
     assert "640" in capsys.readouterr().out

@@ -111,6 +111,15 @@ def test_inputs_go_by_name_and_outputs_keep_their_keys(path):
             np.testing.assert_allclose(ours, theirs.numpy(), atol=1e-5)
 
 
+@pytest.fixture(scope="module")
+def tagger(tmp_path_factory):
+    path = tmp_path_factory.mktemp("tagger") / "model.skinny"
+    example = (torch.zeros(1, 6, dtype=torch.int64), torch.ones(1, 6, dtype=torch.bool))
+    free = {"ids": {1: "length"}, "keep": {1: "length"}}
+    skinny.pack(Tagger(), path, example=example, dynamic=free)
+    return quiet(path)
+
+
 @pytest.mark.parametrize(
     ("args", "named", "message"),
     [
@@ -123,13 +132,9 @@ def test_inputs_go_by_name_and_outputs_keep_their_keys(path):
         ((np.zeros((1, 6), int),) * 3, {}, "takes 2 inputs, 3 were given"),
     ],
 )
-def test_wrong_inputs_are_told(path, args, named, message):
-    example = (torch.zeros(1, 6, dtype=torch.int64), torch.ones(1, 6, dtype=torch.bool))
-    free = {"ids": {1: "length"}, "keep": {1: "length"}}
-    skinny.pack(Tagger(), path, example=example, dynamic=free)
-    net = quiet(path)
+def test_wrong_inputs_are_told(tagger, args, named, message):
     with pytest.raises(InputError, match=message):
-        call(net, *args, **named)
+        call(tagger, *args, **named)
 
 
 class Sums(nn.Module):

@@ -18,13 +18,16 @@ COMMAND = [
 ]  # fmt: skip
 TIMEOUT = 120  # seconds until a hanging test is given up
 
-# Forks a process for every command that it is sent. Importing libraries takes longer than anything
-# else here, so that it is done once; nothing is trained or computed before a child starts.
+# Forks a process for every command that it is sent. Importing libraries, and the first export of a
+# process, take longer than anything else here, so that they are done once.
 FORKS = """
 import json, os, signal, sys
-import sklearn.datasets, torch._dynamo, torch.export
+import sklearn.datasets, torch
 import skinny.cli.train
 from skinny.training import figures
+
+torch.set_num_threads(1)  # so that no thread is lost in a fork
+skinny.check(torch.nn.Conv2d(1, 1, 1), torch.zeros(1, 1, 1, 1))
 
 figures.draw = lambda folder: []  # which is tested elsewhere
 

@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import shutil
 
 import pytest
 import torch
@@ -41,6 +42,14 @@ def assert_same_weights(a, b):
         assert torch.equal(a[name], b[name]), name
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """TINY, trained. To read; who changes it, copies it."""
+    folder = tmp_path_factory.mktemp("finished") / "a"
+    run(folder)
+    return folder
+
+
 def test_a_run_leaves_all_its_records(tmp_path):
     result = run(tmp_path / "a")
     folder = RunFolder(tmp_path / "a")
@@ -74,18 +83,16 @@ def test_it_learns(tmp_path):
     assert result["test_accuracy"] > 0.8
 
 
-def test_the_same_seed_gives_the_same_weights_and_another_does_not(tmp_path):
-    run(tmp_path / "a")
+def test_the_same_seed_gives_the_same_weights_and_another_does_not(finished, tmp_path):
     run(tmp_path / "b")
     run(tmp_path / "c", seed=1)
-    assert_same_weights(tmp_path / "a", tmp_path / "b")
+    assert_same_weights(finished, tmp_path / "b")
     with pytest.raises(AssertionError):
-        assert_same_weights(tmp_path / "a", tmp_path / "c")
+        assert_same_weights(finished, tmp_path / "c")
 
 
-def test_a_finished_run_is_not_trained_again(tmp_path):
-    run(tmp_path / "a")
-    before = (tmp_path / "a" / "checkpoint" / "last.pt").stat().st_mtime_ns
+def test_a_finished_run_is_not_trained_again(finished):
+    before = (finished / "checkpoint" / "last.pt").stat().st_mtime_ns
 
     class Listening(Silent):
         said = ()
@@ -97,9 +104,9 @@ def test_a_finished_run_is_not_trained_again(tmp_path):
             raise AssertionError("it began to train")
 
     observer = Listening()
-    train(TINY, RunFolder(tmp_path / "a"), observer=observer)
+    train(TINY, RunFolder(finished), observer=observer)
     assert "finished already" in observer.said[0]
-    assert (tmp_path / "a" / "checkpoint" / "last.pt").stat().st_mtime_ns == before
+    assert (finished / "checkpoint" / "last.pt").stat().st_mtime_ns == before
 
 
 class StopAt(Silent):
@@ -222,18 +229,16 @@ def test_two_processes_cannot_train_one_run(tmp_path):
         run(tmp_path / "a")
 
 
-def test_a_folder_with_another_config_is_refused(tmp_path):
-    run(tmp_path / "a", epochs=2)
+def test_a_folder_with_another_config_is_refused(finished):
     with pytest.raises(SkinnyError, match="another config"):
-        run(tmp_path / "a", epochs=4)
+        run(finished, epochs=6)
 
 
-def test_a_cut_off_metrics_line_is_dropped(tmp_path):
-    run(tmp_path / "a", epochs=2)
-    folder = RunFolder(tmp_path / "a")
+def test_a_cut_off_metrics_line_is_dropped(finished, tmp_path):
+    folder = RunFolder(shutil.copytree(finished, tmp_path / "a"))
     with folder.metrics_file.open("a") as file:
-        file.write('{"epoch": 2, "train_lo')
-    assert len(folder.metrics()) == 2
+        file.write('{"epoch": 4, "train_lo')
+    assert len(folder.metrics()) == 4
 
 
 @pytest.mark.parametrize("name", ["result.json", "histograms.json"])
@@ -298,8 +303,8 @@ def test_an_unknown_device_is_one_sentence(tmp_path):
         train(TINY, RunFolder(tmp_path / "a"), device="warp")
 
 
-def test_load_run_returns_the_trained_model_and_refuses_what_is_no_finished_run(tmp_path):
-    result = run(tmp_path / "a", epochs=2)
+def test_load_run_returns_the_trained_model_and_refuses_what_is_no_finished_run(finished, tmp_path):
+    result = RunFolder(shutil.copytree(finished, tmp_path / "a")).result()
     trained = load_run(tmp_path / "a")
     assert not trained.model.training
     kept = sum(w["kept"] for w in result["weights"].values())
@@ -312,8 +317,8 @@ def test_load_run_returns_the_trained_model_and_refuses_what_is_no_finished_run(
         load_run(tmp_path / "a")
 
 
-def test_figures_are_drawn_from_the_folder(tmp_path):
-    run(tmp_path / "a")
+def test_figures_are_drawn_from_the_folder(finished, tmp_path):
+    shutil.copytree(finished, tmp_path / "a")
     run(tmp_path / "d", method="dense")
     drawn = figures.draw(RunFolder(tmp_path / "a"))
     assert drawn == ["learning-curves.png", "sparsity.png", "weights.png"]
@@ -322,9 +327,9 @@ def test_figures_are_drawn_from_the_folder(tmp_path):
     assert figures.draw(RunFolder(tmp_path / "d")) == ["learning-curves.png"]
 
 
-def test_histograms_count_every_weight_and_the_kept_ones(tmp_path):
-    result = run(tmp_path / "a")
-    layers = json.loads((tmp_path / "a" / "histograms.json").read_text())["layers"]
+def test_histograms_count_every_weight_and_the_kept_ones(finished):
+    result = RunFolder(finished).result()
+    layers = json.loads((finished / "histograms.json").read_text())["layers"]
     for name, counts in layers.items():
         assert sum(counts["all"]) == result["weights"][name]["size"]
         assert sum(counts["kept"]) == round(0.2 * sum(counts["all"]))

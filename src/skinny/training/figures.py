@@ -138,10 +138,9 @@ def _weights(histograms: dict[str, Any], title: str) -> "Figure":
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes, (name, counts) in zip(grid.flat, layers.items(), strict=False):
         bins = len(counts["all"])
-        width = 2 * counts["limit"] / bins
-        centres = [-counts["limit"] + (i + 0.5) * width for i in range(bins)]
-        axes.bar(centres, counts["all"], width, color=_REMOVED, label="all")
-        axes.bar(centres, counts["kept"], width, color=_KEPT, label="kept")
+        edges = [(2 * i / bins - 1) * counts["limit"] for i in range(bins + 1)]
+        axes.stairs(counts["all"], edges, fill=True, color=_REMOVED, label="all")
+        axes.stairs(counts["kept"], edges, fill=True, color=_KEPT, label="kept")
         axes.set_yscale("symlog")
         kept = sum(counts["kept"]) / max(1, sum(counts["all"]))
         axes.set_title(f"{name.removesuffix('.weight')}: {kept:.0%} kept", fontsize="medium")
