@@ -177,6 +177,10 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "norms": (lambda x, b, g, n, m: (b(x), g(x), n(x), m(x), F.normalize(x, dim=1)), (C,),
               {"b": nn.BatchNorm2d(4), "g": nn.GroupNorm(2, 4), "n": nn.InstanceNorm2d(4),
                "m": nn.InstanceNorm2d(4, affine=True, track_running_stats=True)}),
+    "norms_in_place": (lambda x, b, s: (b(x).relu_(), s(x)), (C,), {
+        "b": nn.BatchNorm2d(4), "s": nn.BatchNorm2d(4, track_running_stats=False)}),
+    "batch_statistics": (lambda x, s: s(x), (C,), {
+        "s": nn.BatchNorm2d(4, track_running_stats=False)}),
     "layer_norms": (lambda x, f, g, h: (f(x), g(x), h(x)), (M,),
                     {"f": nn.LayerNorm(4), "g": nn.LayerNorm((4, 4), elementwise_affine=False),
                      "h": nn.RMSNorm(4)}),

@@ -94,7 +94,10 @@ def _is_ours(node: Node) -> bool:
     schema = getattr(node.target, "_schema", None)
     if schema is None:
         return node.target is operator.getitem or bool(name_of(node.target))
-    return not schema.is_mutable and name_of(node.target) in _known()
+    name = name_of(node.target)
+    if name == "batch_norm" and node.args[5]:  # with the statistics of the batch
+        return False
+    return not schema.is_mutable and name in _known()
 
 
 @functools.cache
