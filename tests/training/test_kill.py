@@ -16,7 +16,7 @@ COMMAND = [
     "train", "demo", "--epochs", "6", "--dense", "1", "--sparse", "2", "--width", "0.25",
     "--train-size", "200", "--threads", "1", "--device", "cpu",
 ]  # fmt: skip
-TIMEOUT = 120  # seconds until a hanging test is given up
+TIMEOUT = 600  # seconds until a hanging test is given up
 
 # Forks a process for every command that it is sent. Importing libraries, and the first export of a
 # process, take longer than anything else here, so that they are done once.

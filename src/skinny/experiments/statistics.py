@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from skinny.errors import SkinnyError
 
@@ -57,7 +57,7 @@ def summarise(values: Sequence[float], confidence: float = 0.95) -> Summary:
     if len(x) < 2:
         return Summary(len(x), mean, _NAN, _NAN, _NAN)
     sd = float(x.std(ddof=1))
-    half = float(stats.t.ppf((1 + _fraction(confidence)) / 2, len(x) - 1)) * sd / math.sqrt(len(x))
+    half = _t_quantile((1 + _fraction(confidence)) / 2, len(x) - 1) * sd / math.sqrt(len(x))
     return Summary(len(x), mean, sd, mean - half, mean + half)
 
 
@@ -75,7 +75,7 @@ def paired(
     if not s.sd > _rounding(differences):
         return Difference(s.n, s.mean, s.sd, _NAN, _NAN, _NAN)
     t = s.mean / (s.sd / math.sqrt(s.n))
-    return Difference(s.n, s.mean, s.sd, s.low, s.high, float(2 * stats.t.sf(abs(t), s.n - 1)))
+    return Difference(s.n, s.mean, s.sd, s.low, s.high, 2 * _t_below(-abs(t), s.n - 1))
 
 
 def equivalence(
@@ -94,8 +94,8 @@ def equivalence(
     if not s.sd > _rounding(differences):
         return Equivalence(margin, _NAN, _NAN)
     error = s.sd / math.sqrt(s.n)
-    p_worse = float(stats.t.sf((s.mean + margin) / error, s.n - 1))
-    p_better = float(stats.t.cdf((s.mean - margin) / error, s.n - 1))
+    p_worse = _t_below(-(s.mean + margin) / error, s.n - 1)
+    p_better = _t_below((s.mean - margin) / error, s.n - 1)
     return Equivalence(margin, max(p_worse, p_better), p_worse)
 
 
@@ -109,6 +109,8 @@ def bootstrap(
     x = _array(values)
     if len(x) < 2 or not x.std() > _rounding(values):
         return _NAN, _NAN
+    from scipy import stats  # takes longer to import than anything else here does
+
     found = stats.bootstrap(
         (x,),
         np.mean,
@@ -131,6 +133,15 @@ def holm(p_values: Sequence[float]) -> list[float]:
         highest = max(highest, min(1.0, (len(order) - rank) * p))
         corrected[i] = highest
     return corrected
+
+
+def _t_below(t: float, freedom: int) -> float:
+    """P(T <= t), and so P(T >= -t), of Student's distribution."""
+    return float(special.stdtr(freedom, t))
+
+
+def _t_quantile(p: float, freedom: int) -> float:
+    return float(special.stdtrit(freedom, p))
 
 
 def _differences(first: Mapping[int, float], second: Mapping[int, float]) -> list[float]:
