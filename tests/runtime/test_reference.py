@@ -1,6 +1,7 @@
 """The NumPy reference against PyTorch."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import torch
 from runtime_builder import Builder
 from runtime_cases import CASES
 
+from skinny.graph.ops.activations import gelu
 from skinny.packing import GraphError
 from skinny.peers.torch_graph import run as run_torch
 from skinny.runtime import reference
@@ -64,3 +66,12 @@ def test_every_pooling_geometry_equals_pytorchs(geometries):
         np.testing.assert_allclose(
             result, wanted.numpy(), rtol=1e-5, atol=1e-6, err_msg=str(builder.nodes)
         )
+
+
+def test_gelu_is_accurate_where_it_is_nearly_zero():
+    """erf(x) is nearly -1 there, and 1 + erf(x) must not be rounded."""
+    x = np.linspace(-5, -2, 50, dtype=np.float32)
+    want = [0.5 * v * math.erfc(-v / math.sqrt(2)) for v in x.tolist()]
+    node = {"op": "gelu", "approximate": "none", "inputs": ["x"], "output": "y"}
+    for found in (reference.run_node(node, {}.__getitem__, [x]), gelu(x, "none")):
+        np.testing.assert_allclose(found, want, rtol=1e-5)

@@ -142,7 +142,7 @@ def _sigmoid(x: Array) -> Array:
         return np.asarray(1 / (1 + np.exp(-x)), np.float32)
 
 
-_erf = np.vectorize(math.erf, otypes=[np.float32])
+_erf = np.vectorize(math.erf, otypes=[np.float64])  # 1 + erf(x) may be small
 
 
 def _gelu(node: Node, _: Tensor, x: Array) -> Array:

@@ -235,7 +235,7 @@ register(
     attributes={"approximate": choice("none", "tanh")},
     infer=as_floats,
     reference=lambda a, x: gelu(x, a.approximate),
-    workspace=20,
+    workspace=36,
     aten={"gelu": aten("gelu", approximate="approximate")},
     onnx={"Gelu": from_onnx("gelu", approximate=("approximate", "none"))},
     to_onnx=to_onnx("Gelu", dtype="float32", approximate="approximate"),

@@ -39,7 +39,7 @@ _SLICE = 1 << 12  # elements: math.erf makes Python numbers of them, which take 
 
 def erf(x: Array) -> Array:
     flat = np.ascontiguousarray(x, np.float32).reshape(-1)
-    made = np.empty_like(flat)
+    made = np.empty(flat.shape, np.float64)  # 1 + erf(x) may be small
     for begin in range(0, flat.size, _SLICE):
         made[begin : begin + _SLICE] = [math.erf(v) for v in flat[begin : begin + _SLICE].tolist()]
     return made.reshape(x.shape)
