@@ -214,3 +214,23 @@ def test_many_outputs_that_are_one_value_count_each(network):
                   max_memory=20 * MB)  # fmt: skip
     with pytest.raises(MemoryLimitError):
         call(net, 1, 100_000)
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [node("expand", "x", out="e", shape=[1, 1, 1 << 24]),
+         node("max_pool", "e", kernel=[2], stride=[1], padding=[0], dilation=[1], ceil=False)],
+        [node("resize", "x", size=[1 << 24], mode="linear")],
+    ],
+    ids=["pool", "resize"],
+)  # fmt: skip
+def test_nothing_is_planned_that_there_is_no_memory_for(network, nodes):
+    """Of a window for each of 16 million outputs, say."""
+    net = network(nodes, shape=(1, 1), max_memory=200 * MB)
+    tracemalloc.start()
+    with pytest.raises(MemoryLimitError):
+        call(net, 1, 1, 1)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20 * MB

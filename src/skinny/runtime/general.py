@@ -19,7 +19,7 @@ from skinny.runtime.held import HeldTensors, tensor_spec
 from skinny.runtime.images import Images
 from skinny.runtime.inputs import bind, only_input
 from skinny.runtime.memory import Account, MemoryLimitError, memory_limit
-from skinny.runtime.mixed import Mixed
+from skinny.runtime.mixed import Mixed, largest_result
 from skinny.runtime.profile import Profile, profile_mixed
 from skinny.runtime.weights import Weights
 
@@ -138,6 +138,9 @@ class GeneralNetwork(Classifier):
             on_constants=lambda size: limit.check(
                 taken + size, "an input of this size", "give it smaller inputs"
             ),
+        )
+        limit.check(
+            taken + largest_result(special), "an input of this size", "give it smaller inputs"
         )
         if self._weights is None:
             self._weights = _shared_weights(self._tensors, self.threads)

@@ -182,6 +182,18 @@ class Mixed:
         return max(peak, alive + copies)
 
 
+def largest_result(special: Specialized) -> int:
+    """Bytes that some node needs whoever computes it: its results and, where each output of an axis
+    is planned for itself, about a hundred for each of these."""
+    found = 0
+    for node in special.nodes:
+        results = [special.specs[name] for name in node.outputs]
+        planned = node.op == "resize" or node.op.endswith("_pool")
+        sides = max(results[0].shape[2:]) if planned else 0
+        found = max(found, sum(spec.bytes for spec in results) + 100 * sides)
+    return found
+
+
 def _last_reads(items: list[Segment | Node], outputs: tuple[str, ...]) -> list[tuple[str, ...]]:
     """The values that no later item reads, and the caller neither, after each item."""
     later = set(outputs)
