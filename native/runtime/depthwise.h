@@ -25,11 +25,22 @@ struct DepthwiseRows {
   float bias, low, high;
 };
 
+// Rows of an image, copied with zeros before and after them, in `stride` phases: entry i of phase p
+// is column i * stride + p - padding. The vector after a phase's entries is written, too.
+struct PaddedRows {
+  const float* from;
+  size_t from_stride;
+  size_t rows, width;
+  size_t stride, padding;
+  float* to;
+  size_t phase_stride;  // from one phase to the next, and to the next row's first
+  size_t entries;       // of a phase
+};
+
 struct DepthwiseKernels {
   size_t lanes;
   void (*convolve)(const DepthwiseTaps& taps, const DepthwiseRows& rows);
-  // even[i] = from[2 i], odd[i] = from[2 i + 1], of `count` floats.
-  void (*deinterleave)(const float* from, size_t count, float* even, float* odd);
+  void (*pad)(const PaddedRows& rows);
 };
 
 }  // namespace skinny

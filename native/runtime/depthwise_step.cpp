@@ -10,7 +10,7 @@
 namespace skinny {
 namespace {
 
-constexpr size_t strip_floats = 8192;  // of a strip's input, which should stay in the cache
+constexpr size_t cached_floats = 4096;  // of a strip's input: two of them should stay in the cache
 
 }  // namespace
 
@@ -31,10 +31,11 @@ Depthwise::Depthwise(const ImageArena& arena, const View& source, const View& ta
           "many output channels for each input channel");
   size_t lanes = SKINNY_CHOOSE(depthwise).lanes, reach_x = (shape.kernel[1] - 1) * shape.dilation[1];
   size_t reach_y = (shape.kernel[0] - 1) * shape.dilation[0];
-  phase_floats_ = round_up(target.width, lanes) + reach_x / shape.stride[1];
+  entries_ = round_up(target.width, lanes) + reach_x / shape.stride[1];
+  phase_floats_ = entries_ + lanes;
   row_floats_ = product(phase_floats_, shape.stride[1]);
   // Input rows under `rows` of output: (rows - 1) * stride + reach + 1.
-  size_t fit = strip_floats / row_floats_;
+  size_t fit = cached_floats / row_floats_;
   strip_rows_ = fit > reach_y + 1 ? (fit - reach_y - 1) / shape.stride[0] + 1 : 1;
   strip_rows_ = std::min(std::max<size_t>(strip_rows_, 4), target.height);
   strips_ = (target.height + strip_rows_ - 1) / strip_rows_;
@@ -54,77 +55,66 @@ Depthwise::Depthwise(const ImageArena& arena, const View& source, const View& ta
   }
 }
 
-// Copies a row of input, or zeros if `from` is null, with its padding, in phases.
-void Depthwise::load_row(const float* from, float* to) const {
-  size_t stride = shape_.stride[1], padding = shape_.padding[1];
-  if (!from) {
-    std::memset(to, 0, row_floats_ * sizeof(float));
-    return;
-  }
-  for (size_t phase = 0; phase < stride; ++phase) {
-    float* at = to + phase * phase_floats_;
-    // Entries [begin, end) of the phase have a source: column entry * stride + phase - padding.
-    size_t begin = padding > phase ? (padding - phase + stride - 1) / stride : 0;
-    size_t after = padding + in_.width;
-    size_t end = after > phase ? (after - phase + stride - 1) / stride : 0;
-    begin = std::min(begin, phase_floats_);
-    end = std::clamp(end, begin, phase_floats_);
-    std::memset(at, 0, begin * sizeof(float));
-    std::memset(at + end, 0, (phase_floats_ - end) * sizeof(float));
-    if (begin == end || stride == 2) continue;
-    const float* source = from + (begin * stride + phase - padding);
-    if (stride == 1)
-      std::memcpy(at + begin, source, (end - begin) * sizeof(float));
-    else
-      for (size_t i = begin; i < end; ++i) at[i] = source[(i - begin) * stride];
-  }
-  // A stride of two is the usual one. Column 0 belongs to the phase of the padding's parity.
-  size_t odd = padding % 2, half = padding / 2;
-  if (stride != 2 || phase_floats_ <= half) return;
-  size_t count = std::min(in_.width, 2 * (phase_floats_ - half) - odd);
-  SKINNY_CHOOSE(depthwise).deinterleave(from, count, to + odd * phase_floats_ + half,
-                                        to + (1 - odd) * phase_floats_ + half + odd);
+Depthwise::Strip Depthwise::strip(size_t index) const {
+  size_t first = index % strips_ * strip_rows_;
+  return {index / strips_ / in_.channels, index / strips_ % in_.channels, first,
+          std::min(strip_rows_, out_.height - first)};
 }
 
-void Depthwise::run_strip(const ThreadContext& context, size_t sample, size_t channel,
-                          size_t strip) const {
-  View in = in_.shifted(sample * samples_.in_stride);
-  View out = out_.shifted(sample * samples_.out_stride);
-  size_t first = strip * strip_rows_, rows = std::min(strip_rows_, out.height - first);
-  size_t stride = shape_.stride[0], reach = (shape_.kernel[0] - 1) * shape_.dilation[0];
-  for (size_t i = 0; i < (rows - 1) * stride + reach + 1; ++i) {
-    size_t padded = first * stride + i, row = padded - shape_.padding[0];
-    bool inside = padded >= shape_.padding[0] && row < in.height;
-    load_row(inside ? context.at(in.at(channel, row)) : nullptr,
-             context.scratch + i * row_floats_);
-  }
-  size_t each = out.channels / in.channels;
-  for (size_t o = channel * each; o < (channel + 1) * each; ++o) {
-    float* to = context.at(out.at(o, first));
+void Depthwise::load(const ThreadContext& context, const Strip& own, float* to) const {
+  View in = in_.shifted(own.sample * samples_.in_stride);
+  size_t padding = shape_.padding[0], begin = own.first * shape_.stride[0];
+  size_t reach = (shape_.kernel[0] - 1) * shape_.dilation[0];
+  // Rows before the image, of it, and after it.
+  size_t count = (own.rows - 1) * shape_.stride[0] + reach + 1;
+  size_t before = padding > begin ? std::min(padding - begin, count) : 0;
+  size_t row = begin + before - std::min(padding, begin + before);
+  size_t inside = row < in.height ? std::min(in.height - row, count - before) : 0;
+  std::memset(to, 0, before * row_floats_ * sizeof(float));
+  if (inside)
+    SKINNY_CHOOSE(depthwise).pad({context.at(in.at(own.channel, row)), in.row_stride, inside,
+                                  in.width, shape_.stride[1], shape_.padding[1],
+                                  to + before * row_floats_, phase_floats_, entries_});
+  std::memset(to + (before + inside) * row_floats_, 0,
+              (count - before - inside) * row_floats_ * sizeof(float));
+}
+
+void Depthwise::convolve(const ThreadContext& context, const Strip& own, const float* from) const {
+  View out = out_.shifted(own.sample * samples_.out_stride);
+  size_t each = out.channels / in_.channels;
+  for (size_t o = own.channel * each; o < (own.channel + 1) * each; ++o) {
+    float* to = context.at(out.at(o, own.first));
     SKINNY_CHOOSE(depthwise).convolve(
         {offsets_.data() + first_[o], weights_.data() + first_[o], first_[o + 1] - first_[o]},
-        {context.scratch, stride * row_floats_, to, out.row_stride, rows, out.width,
+        {from, shape_.stride[0] * row_floats_, to, out.row_stride, own.rows, out.width,
          epilogue_.bias[o], epilogue_.low, epilogue_.high});
     if (epilogue_.activation.kind != ActivationKind::none)
-      for (size_t row = 0; row < rows; ++row, to += out.row_stride)
+      for (size_t row = 0; row < own.rows; ++row, to += out.row_stride)
         SKINNY_CHOOSE(pointwise).activate(epilogue_.activation, to, to, out.width);
   }
 }
 
 void Depthwise::run(const ThreadContext& context) const {
-  size_t each = in_.channels * strips_;
   for (size_t sample = 0; sample < samples_.count; ++sample)
     zero_padding(out_.shifted(sample * samples_.out_stride), context,
                  context.partition(out_.channels));
-  auto [begin, end] = context.partition(samples_.count * each);
-  for (size_t item = begin; item < end; ++item)
-    run_strip(context, item / each, item % each / strips_, item % strips_);
+  auto [begin, end] = context.partition(samples_.count * in_.channels * strips_);
+  // The next strip is loaded before this one is computed: what was stored a moment ago cannot be
+  // read at other offsets at once.
+  float* buffers[2] = {context.scratch, context.scratch + strip_floats()};
+  if (begin < end) load(context, strip(begin), buffers[begin % 2]);
+  for (size_t item = begin; item < end; ++item) {
+    if (item + 1 < end) load(context, strip(item + 1), buffers[(item + 1) % 2]);
+    convolve(context, strip(item), buffers[item % 2]);
+  }
 }
 
-size_t Depthwise::scratch(size_t) const {
+size_t Depthwise::strip_floats() const {
   size_t reach = (shape_.kernel[0] - 1) * shape_.dilation[0];
   return product((strip_rows_ - 1) * shape_.stride[0] + reach + 1, row_floats_);
 }
+
+size_t Depthwise::scratch(size_t) const { return product(2, strip_floats()); }
 
 double Depthwise::work() const {
   double positions = static_cast<double>(samples_.count * out_.height * out_.width);

@@ -28,16 +28,21 @@ class Depthwise : public Step {
   double work() const override;
 
  private:
-  void load_row(const float* from, float* to) const;
-  void run_strip(const ThreadContext& context, size_t sample, size_t channel, size_t strip) const;
+  // A strip of rows of one channel of one sample.
+  struct Strip {
+    size_t sample, channel, first, rows;
+  };
+  Strip strip(size_t index) const;
+  void load(const ThreadContext& context, const Strip& strip, float* to) const;
+  void convolve(const ThreadContext& context, const Strip& strip, const float* from) const;
+  size_t strip_floats() const;
 
   View in_, out_;
   Samples samples_;
   Shape shape_;
   Epilogue epilogue_;
-  // The rows under a strip of output are copied, with their padding, and for a stride of s columns
-  // in s phases: every s-th column from the phase's first on.
-  size_t phase_floats_, row_floats_, strip_rows_, strips_;
+  // The rows under a strip of output are copied, with their padding, in phases (PaddedRows).
+  size_t entries_, phase_floats_, row_floats_, strip_rows_, strips_;
   std::vector<size_t> first_;      // of each output channel, and after the last
   std::vector<int32_t> offsets_;  // of each non-zero tap
   std::vector<float> weights_;
