@@ -22,15 +22,18 @@ inline void finish(Vec (&sum)[N], float* out, const Accumulation& accumulation) 
 
 // The address of a tap is looked up two taps before it is used, across the ends of rows: where the
 // branch predictor missed the end of a row, the next row's first loads have already begun.
-template <class Index, int R, int C>
+template <class Index, int R, int C, bool Strided = false>
 void sparse(const TileInput& in, const SparseTaps<Index>& taps, float* out, size_t stride,
             const Accumulation& accumulation) {
   const float* data = in.data;
   const int32_t* offsets = in.offsets;
-  ptrdiff_t row_stride = in.row_stride;
+  ptrdiff_t row_stride = in.row_stride, tap_stride = in.tap_stride;
+  auto address = [=](size_t tap) {
+    return data + (Strided ? static_cast<ptrdiff_t>(tap) * tap_stride : offsets[tap]);
+  };
   const float* value = taps.values;
   const Index* index = taps.indices;
-  const float* next = data + offsets[*index++];
+  const float* next = address(*index++);
   size_t after = *index++;
   for (const RowTaps* own = taps.rows; own != taps.rows + taps.row_count; ++own) {
     float* to = out + own->row * stride;
@@ -38,7 +41,7 @@ void sparse(const TileInput& in, const SparseTaps<Index>& taps, float* out, size
     begin(sum, to, own->row, accumulation);
     for (const float* last = value + own->taps; value != last; ++value) {
       const float* at = next;
-      next = data + offsets[after];
+      next = address(after);
       after = *index++;
       Vec weight = splat(*value);
       for (int r = 0; r < R; ++r, at += row_stride)
@@ -167,8 +170,18 @@ void dense(const TileInput& in, int rows, int vectors, const DenseTaps& taps, fl
    {nullptr, sparse<Index, 7, 1>},                                                             \
    {nullptr, sparse<Index, 8, 1>}}
 
+#define STRIDED_TILES(Index)                                                                       \
+  {nullptr, sparse<Index, 1, 1, true>, sparse<Index, 1, 2, true>, sparse<Index, 1, 3, true>,      \
+   sparse<Index, 1, 4, true>, sparse<Index, 1, 5, true>, sparse<Index, 1, 6, true>,               \
+   sparse<Index, 1, 7, true>, sparse<Index, 1, 8, true>}
+
 }  // namespace
 
-const TileKernels tile{V, M, expand, TILES(uint8_t), TILES(uint16_t), dense};
+const TileKernels tile{V,
+                       M,
+                       expand,
+                       {TILES(uint8_t), STRIDED_TILES(uint8_t)},
+                       {TILES(uint16_t), STRIDED_TILES(uint16_t)},
+                       dense};
 
 }  // namespace skinny::SKINNY_SET

@@ -81,6 +81,15 @@ void Chain::store_tile(const Grid& grid, const ThreadContext& context, const Rin
   }
 }
 
+// Copies a tile of all input channels to [channel][stride].
+void Chain::copy_tile(const float* from, float* to, size_t floats, size_t stride) const {
+  const ConvWeights& weights = *stages[0].weights;
+  ptrdiff_t channel_stride = stages[0].offsets.tap_stride;
+  for (size_t channel = 0; channel < weights.taps() * weights.groups(); ++channel)
+    std::memcpy(to + channel * stride, from + static_cast<ptrdiff_t>(channel) * channel_stride,
+                floats * sizeof(float));
+}
+
 // One tile, through all stages.
 void Chain::run_tile(const Grid& grid, const ThreadContext& context, size_t row, size_t tile_across,
                      const Ring* ring) const {
@@ -92,8 +101,14 @@ void Chain::run_tile(const Grid& grid, const ThreadContext& context, size_t row,
   float* buffers[2] = {context.scratch, context.scratch + max_channels() * stride};
   const float* from = context.at(grid.in.offset + first + row * in.row_stride) + column;
   auto row_stride = static_cast<ptrdiff_t>(in.row_stride * context.n);
+  if (copied_offsets) {
+    float* copied = buffers[1] + max_channels() * stride;
+    copy_tile(from, copied, floats, stride);
+    from = copied;
+  }
   for (size_t s = 0; s < stages.size(); ++s) {
     const Stage& stage = stages[s];
+    const TapOffsets& offsets = s == 0 && copied_offsets ? *copied_offsets : stage.offsets;
     bool last = s + 1 == stages.size();
     // A tile of one row that ends inside the row is stored where it belongs at once, any other one
     // by way of the scratch buffer.
@@ -106,7 +121,7 @@ void Chain::run_tile(const Grid& grid, const ThreadContext& context, size_t row,
     }
     for (size_t i = split_channels ? context.rank : 0; i < stage.weights->range_count();
          i += split_channels ? context.size : 1) {
-      stage.weights->run(i, stage.offsets, from, row_stride, static_cast<int>(rows),
+      stage.weights->run(i, offsets, from, row_stride, static_cast<int>(rows),
                          static_cast<int>(vectors), to, to_stride, stage.bias.data(), stage.low,
                          stage.high);
       Range channels = stage.weights->channels(i);
@@ -188,6 +203,8 @@ size_t Chain::ring_rows() const {
 size_t Chain::scratch(size_t n) const {
   Grid grid(*this, n);
   size_t size = 2 * max_channels() * tile_vectors * grid.lanes;
+  if (copied_offsets)
+    size += stages[0].weights->taps() * stages[0].weights->groups() * tile_vectors * grid.lanes;
   if (!pool) return size;
   size_t floats = grid.tiles_across * tile_columns * grid.lanes;
   return size + out.channels * ring_rows() * floats + pool->scratch(width, n);

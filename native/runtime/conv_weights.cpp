@@ -7,6 +7,8 @@ namespace skinny {
 namespace {
 
 constexpr size_t max_rows = size_t{1} << 16;  // of a channel range: RowTaps::row has 16 bits
+// Of a channel range with several blocks: its partial sums stay in the second-level cache.
+constexpr size_t cached_rows = 256;
 
 template <class Index>
 void add_indices(std::vector<Index>& indices, const std::vector<RowTaps>& rows,
@@ -47,6 +49,9 @@ TapOffsets::TapOffsets(const int32_t* offsets, size_t taps, size_t block_taps, s
     if (offsets[t] - blocks.back() != table[t % block_taps])
       throw std::invalid_argument("the blocks of a convolution must be alike");
   }
+  tap_stride = table.size() > 1 ? table[1] : 0;
+  for (size_t t = 0; t < table.size(); ++t)
+    if (table[t] != static_cast<ptrdiff_t>(t) * tap_stride) tap_stride = 0;
 }
 
 ConvWeights::ConvWeights(const float* weights, size_t outputs, size_t taps, size_t groups,
@@ -62,7 +67,12 @@ ConvWeights::ConvWeights(const float* weights, size_t outputs, size_t taps, size
   size_t unit = dense ? static_cast<size_t>(SKINNY_CHOOSE(tile).dense_rows) : 1;
   size_t units = (group_rows + unit - 1) / unit;
   size_t fewest = (units + max_rows / unit - 1) / (max_rows / unit);
-  size_t group_ranges = std::clamp((ranges + groups - 1) / groups, fewest, units);
+  size_t wanted = (ranges + groups - 1) / groups;
+  if (!dense && block_taps_ < taps) {  // a multiple, so that threads' shares stay equal
+    size_t cached = (group_rows + cached_rows - 1) / cached_rows;
+    wanted *= (cached + wanted - 1) / wanted;
+  }
+  size_t group_ranges = std::clamp(wanted, fewest, units);
   for (size_t group = 0; group < groups; ++group) {
     for (size_t i = 0; i < group_ranges; ++i) {
       ChannelRange range{group * group_rows + units * i / group_ranges * unit,
@@ -134,19 +144,19 @@ void ConvWeights::run(size_t index, const TapOffsets& offsets, const float* in,
     const Block& block = range.blocks[b];
     Accumulation accumulation{b == 0 ? bias + range.begin : nullptr, b + 1 == range.blocks.size(),
                               low, high};
-    TileInput from{in + offsets.blocks[b], row_stride, offsets.table.data()};
+    TileInput from{in + offsets.blocks[b], row_stride, offsets.table.data(), offsets.tap_stride};
     if (dense_) {
       kernels.dense(from, rows, vectors,
                     {block.values.data(), block.taps, range.end - range.begin}, out, stride,
                     accumulation);
     } else if (!block.masks.empty()) {
-      run_masks(block, from, kernels.small[rows][vectors], out, stride, accumulation);
+      run_masks(block, from, kernels.small(from, rows, vectors), out, stride, accumulation);
     } else if (!block.small.empty()) {
-      kernels.small[rows][vectors](
+      kernels.small(from, rows, vectors)(
           from, {block.small.data(), block.values.data(), block.rows.data(), block.rows.size()},
           out, stride, accumulation);
     } else {
-      kernels.large[rows][vectors](
+      kernels.large(from, rows, vectors)(
           from, {block.large.data(), block.values.data(), block.rows.data(), block.rows.size()},
           out, stride, accumulation);
     }

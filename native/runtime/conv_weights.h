@@ -16,6 +16,7 @@ struct TapOffsets {
   std::vector<int32_t> table;       // of a block's taps, from the block's first
   std::vector<ptrdiff_t> blocks;    // of each block's first tap
   ptrdiff_t group_stride;           // from the taps of one group to those of the next
+  ptrdiff_t tap_stride;             // if table[t] is t times this, as in a 1x1 convolution, else 0
   int64_t max;                      // of all taps, to be checked against the input's size
 
   // offsets: of each tap of the first group, none negative. Those of a block of `block_taps` taps
@@ -49,6 +50,7 @@ class ConvWeights {
   size_t taps() const { return taps_; }
   size_t groups() const { return groups_; }
   size_t block_taps() const { return block_taps_; }
+  bool dense() const { return dense_; }
   size_t range_count() const { return ranges_.size(); }
   Range channels(size_t index) const { return {ranges_[index].begin, ranges_[index].end}; }
   size_t bytes() const;

@@ -2,6 +2,7 @@
 #include "image_steps.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "require.h"
 
@@ -34,6 +35,27 @@ void check_axis(const Pool::Axis& axis, size_t inputs, size_t outputs) {
   require(axis.begin.size() == outputs, "a pooling window for each output is needed");
   for (int32_t end : axis.end)
     require(static_cast<size_t>(end) <= inputs, "a pooling window must lie in its input");
+}
+
+// Where the taps of a 1x1 convolution lie in copies of its tiles, if those are worth it: its input's
+// channels do not begin at vectors, and each is multiplied often enough.
+std::optional<TapOffsets> copied_offsets(const Chain& chain, size_t lanes) {
+  constexpr size_t worth = 16;
+  const TapOffsets& given = chain.stages[0].offsets;
+  const ConvWeights& weights = *chain.stages[0].weights;
+  size_t taps = weights.taps(), groups = weights.groups(), stride = tile_vectors * lanes;
+  if (weights.dense() || chain.pool || chain.tile_rows > 1 || given.tap_stride <= 0 ||
+      given.tap_stride % static_cast<ptrdiff_t>(lanes) == 0 ||
+      weights.values() < worth * taps * groups || product(taps * groups, stride) > max_offset)
+    return std::nullopt;
+  auto expected = [&](size_t tap) { return static_cast<ptrdiff_t>(tap) * given.tap_stride; };
+  if (groups > 1 && given.group_stride != expected(taps)) return std::nullopt;
+  for (size_t block = 0; block < given.blocks.size(); ++block)
+    if (given.blocks[block] != expected(block * weights.block_taps())) return std::nullopt;
+  std::vector<int32_t> offsets(taps);
+  for (size_t tap = 0; tap < taps; ++tap) offsets[tap] = static_cast<int32_t>(tap * stride);
+  return TapOffsets(offsets.data(), taps, weights.block_taps(), groups,
+                    static_cast<int64_t>(taps * stride));
 }
 
 }  // namespace
@@ -118,6 +140,7 @@ Chain make_chain(const ImageArena& arena, const View& source, const View& target
   step.tile_columns = tile_columns;
   step.split_channels = split_channels;
   step.stages = stages;
+  if (n == 1) step.copied_offsets = copied_offsets(step, lanes);
   return step;
 }
 

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "conv_weights.h"
@@ -119,6 +120,9 @@ class Chain : public Step {
   size_t tile_rows = 1, tile_columns = 1;  // a tile: rows x vectors
   bool split_channels = false;             // threads split output channels instead of tiles
   std::vector<Stage> stages;
+  // Of a 1x1 convolution whose input is copied tile by tile, because its channels begin anywhere:
+  // loads of vectors that cross cache lines take twice as long. Where its taps lie in the copy.
+  std::optional<TapOffsets> copied_offsets;
 
   void run(const ThreadContext& context) const override;
   size_t scratch(size_t n) const override;
@@ -133,6 +137,7 @@ class Chain : public Step {
   void store_tile(const Grid& grid, const ThreadContext& context, const Ring* ring,
                   const float* from, Range channels, size_t row, size_t column, size_t rows,
                   size_t floats) const;
+  void copy_tile(const float* from, float* to, size_t floats, size_t stride) const;
   size_t max_channels() const;
   size_t ring_rows() const;
 };

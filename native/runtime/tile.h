@@ -24,11 +24,13 @@ constexpr size_t tap_slack = 2;     // indices that are readable after the last
 constexpr size_t mask_slack = 7;    // bytes that are readable after the last mask
 constexpr size_t index_slack = 64;  // bytes that expand() may write after the last index
 
-// What a tile reads: tap t of row r begins at data + r * row_stride + offsets[t].
+// What a tile reads: tap t of row r begins at data + r * row_stride + offsets[t]. Where tap_stride is
+// not zero, offsets[t] is t * tap_stride.
 struct TileInput {
   const float* data;
   ptrdiff_t row_stride;
   const int32_t* offsets;
+  ptrdiff_t tap_stride;
 };
 
 // The number of taps of one row of weights (an output channel).
@@ -64,15 +66,26 @@ template <class Index>
 using SparseTile = void (*)(const TileInput& in, const SparseTaps<Index>& taps, float* out,
                             size_t stride, const Accumulation& accumulation);
 
+template <class Index>
+struct SparseTiles {
+  // [R][C]; null where R * C exceeds tile_vectors
+  SparseTile<Index> any[tile_vectors + 1][tile_vectors + 1];
+  // [C], of one row, for an input with a tap_stride: multiplying by it is faster than a table
+  SparseTile<Index> strided[tile_vectors + 1];
+
+  SparseTile<Index> operator()(const TileInput& in, int rows, int vectors) const {
+    return in.tap_stride && rows == 1 ? strided[vectors] : any[rows][vectors];
+  }
+};
+
 struct TileKernels {
   int lanes;       // floats in a vector
   int dense_rows;  // output channels the dense kernel computes at a time
   // The indices of the ones in each of `rows` masks of `bytes` bytes (at most 32), low bit first,
   // one list after the other, then tap_slack zeros. Returns the number of ones.
   size_t (*expand)(const uint8_t* masks, size_t rows, size_t bytes, uint8_t* indices);
-  // [R][C]; null where R * C exceeds tile_vectors
-  SparseTile<uint8_t> small[tile_vectors + 1][tile_vectors + 1];
-  SparseTile<uint16_t> large[tile_vectors + 1][tile_vectors + 1];
+  SparseTiles<uint8_t> small;
+  SparseTiles<uint16_t> large;
   void (*dense)(const TileInput& in, int rows, int vectors, const DenseTaps& taps, float* out,
                 size_t stride, const Accumulation& accumulation);
 };

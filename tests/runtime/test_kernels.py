@@ -138,6 +138,21 @@ def test_masks_of_any_length_are_walked_to_their_end(folder, channels, outputs, 
         check(builder, folder, images)
 
 
+@pytest.mark.parametrize("size", [(7, 7), (14, 14), (1, 197), (8, 16)])
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("sparsity", [0.5, 0.9])
+def test_layers_of_single_pixels_equal_the_reference_wherever_channels_begin(
+    folder, size, groups, sparsity
+):
+    """More outputs and inputs than are computed at a time."""
+    builder = Builder(240, *size)
+    builder.conv(240, 540, groups=groups, sparsity=sparsity)
+    builder.add("silu")
+    builder.conv(540, 20, sparsity=sparsity)
+    for images in (1, 9):
+        check(builder, folder, images)
+
+
 def test_the_blocks_of_a_convolution_must_be_alike():
     offsets = np.array([0, 1, 5, 7], np.int32)
     weights = _native.ConvWeights(
