@@ -200,14 +200,14 @@ def _node(op, *inputs, **attributes):
     return {"op": op, "inputs": list(inputs), "output": "y" if op != "cast" else "i", **attributes}
 
 
-_WINDOW = {"weight": "kernel", "bias": None, "groups": 1, "stride": [1, 1], "padding": [0, 0],
-           "dilation": [1, 1], "output_padding": [0, 0]}  # fmt: skip
+_WINDOW = {"weight": "kernel", "bias": None, "groups": 1, "stride": [1, 1, 1],
+           "padding": [0, 0, 0], "dilation": [1, 1, 1]}  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("shape", "nodes"),
     [
-        ([1, 96, 96], [_node("conv_transpose", "x", **_WINDOW)]),  # 12 MB of windows
+        ([1, 43, 43, 43], [_node("conv", "x", **_WINDOW)]),  # 16 MB of windows
         ([2], [_node("cast", "x", dtype="int64"), _node("embedding", "i", weight="zeros")]),
         ([2048], [_node("linear", "x", weight="zeros", bias=None, transposed=True)]),
     ],
@@ -217,7 +217,7 @@ def test_what_a_reference_needs_beside_its_result_counts_too(path, shape, nodes)
     inputs = [{"name": "x", "shape": ["batch", *shape], "dtype": "float32"}]
     graph = {"inputs": inputs, "nodes": nodes, "outputs": ["y"]}
     zeros = np.zeros((2048, 2048), np.float32)  # 16 MB, of a file of a few kilobytes
-    tensors = {"zeros": zeros, "kernel": np.zeros((1, 1, 16, 16), np.float32)}
+    tensors = {"zeros": zeros, "kernel": np.zeros((1, 1, 4, 4, 4), np.float32)}
     packing.write(path, tensors, graph=graph, format=2)
     x = np.zeros((1, *shape), np.float32)
     with pytest.raises(MemoryLimitError):

@@ -104,6 +104,30 @@ def test_an_expression_of_too_many_sources_is_cut():
     assert 1 < len(steps(made)) < 8
 
 
+def test_attention_of_linear_layers_is_computed_without_a_copy():
+    """Tokens are feature-major: heads split off and joined again are views."""
+    given = {"x": random(0, 2, 9, 12)}
+    tensors = {name: random(at, 12, 12) for at, name in enumerate("qkvo")}
+    heads = {"shape": (2, 9, 3, 4)}
+    records = []
+    for name in "qkv":
+        records += [
+            ("linear", ("x",), (f"{name}0",), {"weight": name}),
+            ("reshape", (f"{name}0",), (f"{name}1",), heads),
+            ("permute", (f"{name}1",), (f"{name}2",), {"axes": (0, 2, 1, 3)}),
+        ]
+    records += [
+        ("attention", ("q2", "k2", "v2"), ("a",), {}),
+        ("permute", ("a",), ("b",), {"axes": (0, 2, 1, 3)}),
+        ("reshape", ("b",), ("c",), {"shape": (2, 9, 12)}),
+        ("linear", ("c",), ("d",), {"weight": "o"}),
+        ("add", ("d", "x"), ("e",), {}),
+        ("layer_norm", ("e",), ("y",), {"axes": 1, "eps": 1e-5}),
+    ]
+    made = check(graph_of(given, ["y"], *records), given, tensors)
+    assert steps(made).count("copy") == 1  # of the input, which comes row by row
+
+
 def test_inputs_of_a_concatenation_are_written_where_they_belong():
     given = {"x": random(0, 1, 4, 6, 6)}
     tensors = {"a": random(1, 3, 4, 1, 1), "b": random(2, 5, 4, 3, 3)}

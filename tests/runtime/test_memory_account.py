@@ -163,7 +163,7 @@ CHAINS = {
         n for i in range(30) for n in (
             node("expand", f"c{i - 1}" if i else "x", out=f"a{i}", shape=[1, 1_000_000]),
             node("topk", f"a{i}", out=[f"t{i}", f"i{i}"], k=1_000_000, axis=1),
-            node("max", f"t{i}", out=f"c{i}", axes=[1], keep=True),
+            node("prod", f"t{i}", out=f"c{i}", axes=[1], keep=True),
         )
     ],
 }  # fmt: skip

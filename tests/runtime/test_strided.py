@@ -89,8 +89,8 @@ def test_reshaping_is_a_view_exactly_where_numpy_makes_none_either(tensor, data)
 
 
 @given(tensors())
-def test_a_dense_layout_keeps_the_order_of_the_axes_in_memory(tensor):
-    like = tensor._replace(offset=0, strides=strided.dense_like(tensor.shape, tensor))
+def test_a_layout_like_another_keeps_the_order_of_the_axes_in_memory(tensor):
+    like = tensor._replace(offset=0, strides=strided.like(tensor.shape, tensor, 1))
     assert strided.is_dense(like)
     assert like.extent == like.size
     flat = np.argsort(array_of(tensor), axis=None)
@@ -143,3 +143,13 @@ def test_tokens_stay_feature_major(shape, strides, wanted, copy):
     else:
         assert strided.reshape(tensor, wanted) is None
         assert strided.reshaped_copy(tensor, wanted) == copy
+
+
+def test_long_rows_begin_at_whole_vectors_where_those_of_the_model_do():
+    tokens = Tensor(0, 0, (2, 197, 12), strided.ordered((2, 197, 12), (0, 2, 1), 1, 8))
+    assert tokens.strides == (2400, 1, 200)
+    assert strided.like((2, 198, 12), tokens, 8) == (2400, 1, 200)
+    assert strided.like((2, 201, 12), tokens, 8) == (208 * 12, 1, 208)
+    dense = tokens._replace(strides=strided.ordered(tokens.shape, (0, 2, 1)))
+    assert strided.like(tokens.shape, dense, 8) == dense.strides
+    assert strided.ordered((3, 9), (0, 1), 1, 8) == (9, 1)  # rows too short to be worth it

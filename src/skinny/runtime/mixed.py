@@ -61,7 +61,7 @@ class Mixed:
             special,
             self._graph.outputs,
             lambda node: is_native(facts, node),
-            lambda node: self._low_memory and node.op in ("conv", "linear"),
+            lambda node: self._low_memory and node.op in ("conv", "conv_transpose", "linear"),
         )
         for at, item in enumerate(self.items):
             if isinstance(item, Segment):

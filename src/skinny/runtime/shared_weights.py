@@ -4,12 +4,18 @@ import math
 import threading
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import Literal
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from skinny._native import MAX_TAPS, ConvWeights, LinearWeights
 from skinny.runtime.weights import Floats, Kernel, Weights
+
+# Output channels of a tile that are computed before their activation: they stay in the cache.
+_RANGE = 256
+# How a weight is stored: [outputs, ...], [inputs, outputs], or as that of a transposed convolution.
+Form = Literal["rows", "columns", "mirrored"]
 
 
 @dataclass(frozen=True)
@@ -64,42 +70,53 @@ class SharedWeights:
         groups: int,
         block: int,
         dense: bool,
-        transposed: bool,
+        form: Form,
         folds: tuple[Fold, ...],
     ) -> Held:
-        """transposed: the weight is a matrix [inputs, outputs]."""
-        key = (name, bias, groups, block, dense, transposed, *(fold.key for fold in folds))
+        key = (name, bias, groups, block, dense, form, *(fold.key for fold in folds))
 
         def make() -> Held:
-            weight, shift = self.folded(name, bias, outputs, transposed, folds)
+            weight, shift = self.folded(name, bias, outputs, form, groups, folds)
             native = ConvWeights(
-                weights=weight, groups=groups, block_taps=block, ranges=self.threads, dense=dense
+                weights=weight,
+                groups=groups,
+                block_taps=block,
+                ranges=max(self.threads, -(-outputs // _RANGE)),
+                dense=dense,
             )
             return Held(native, shift)
 
         return self._once(key, make)
 
-    def linear(
-        self, name: str, bias: str | None, *, transposed: bool, folds: tuple[Fold, ...]
-    ) -> Held:
+    def linear(self, name: str, bias: str | None, *, form: Form, folds: tuple[Fold, ...]) -> Held:
         """Of a layer for few vectors at a time."""
-        rows = self.shape(name)[1 if transposed else 0]
+        rows = self.shape(name)[1 if form == "columns" else 0]
 
         def make() -> Held:
             dense = self.kernel(name, rows) == "dense"
-            if not transposed and not folds:
+            if form == "rows" and not folds:
                 return Held(self.weights.linear(name, dense), self.weights.bias(bias, rows))
-            weight, shift = self.folded(name, bias, rows, transposed, folds)
+            weight, shift = self.folded(name, bias, rows, form, 1, folds)
             return Held(_linear(weight, dense), shift)
 
-        return self._once((name, bias, transposed, *(fold.key for fold in folds)), make)
+        return self._once((name, bias, form, *(fold.key for fold in folds)), make)
 
     def folded(
-        self, name: str, bias: str | None, outputs: int, transposed: bool, folds: tuple[Fold, ...]
+        self,
+        name: str,
+        bias: str | None,
+        outputs: int,
+        form: Form,
+        groups: int,
+        folds: tuple[Fold, ...],
     ) -> tuple[Floats, Floats]:
         """A weight as [outputs, inputs], and its bias. Zeros stay zeros, whatever the scale."""
         weight, shift = self.weights.dense(name), self.weights.bias(bias, outputs)
-        weight = np.ascontiguousarray(weight.T if transposed else weight.reshape(outputs, -1))
+        if form == "columns":
+            weight = weight.T
+        elif form == "mirrored":
+            weight = _mirrored(weight, groups)
+        weight = np.ascontiguousarray(weight.reshape(outputs, -1))
         with np.errstate(all="ignore"):
             for fold in folds:
                 scale, more = fold.make()
@@ -123,6 +140,14 @@ class SharedWeights:
         values = 4 * size if dense else 6 * kept + size // 4
         held = values + 16 * shape[0] + 12 * taps + 256 * self.threads
         return held, 8 * kept + size // 4 + 8 * size
+
+
+def _mirrored(weight: Floats, groups: int) -> Floats:
+    """[inputs, outputs / groups, *kernel] as [outputs, inputs / groups, *kernel], turned round."""
+    inputs, outputs, *kernel = weight.shape
+    apart = weight.reshape(groups, inputs // groups, outputs, *kernel).swapaxes(1, 2)
+    turned = np.flip(apart, tuple(range(3, apart.ndim)))
+    return turned.reshape(groups * outputs, inputs // groups, *kernel)
 
 
 def _linear(weight: Floats, dense: bool) -> LinearWeights:

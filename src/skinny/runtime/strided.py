@@ -34,12 +34,15 @@ def row_major(shape: Sequence[int]) -> Shape:
     return ordered(shape, range(len(shape)))
 
 
-def ordered(shape: Sequence[int], order: Iterable[int]) -> Shape:
-    """The strides of a tensor without gaps whose axes are `order`, slowest first."""
+def ordered(shape: Sequence[int], order: Iterable[int], row: int = 0, lanes: int = 1) -> Shape:
+    """The strides of a tensor whose axes are `order`, slowest first. There are no gaps, but rows,
+    which are the last `row` axes of `order`, begin at whole vectors if they are long."""
     strides, stride = [0] * len(shape), 1
-    for axis in reversed(tuple(order)):
+    for count, axis in enumerate(reversed(tuple(order)), start=1):
         strides[axis] = stride
         stride *= shape[axis]
+        if count == row and stride >= 2 * lanes:
+            stride = -(-stride // lanes) * lanes
     return tuple(strides)
 
 
@@ -54,9 +57,21 @@ def order_of(tensor: Tensor) -> Shape:
     return tuple(axis for _, axis in sorted(keys))
 
 
-def dense_like(shape: Sequence[int], tensor: Tensor) -> Shape:
-    """Strides without gaps, the axes in the order in which `tensor` has them."""
-    return ordered(shape, order_of(tensor))
+def like(shape: Sequence[int], tensor: Tensor, lanes: int) -> Shape:
+    """Strides with the axes in the order in which `tensor` has them, and with rows at whole vectors
+    if it has gaps between rows."""
+    order = order_of(tensor)
+    return ordered(shape, order, _row(tensor, order), lanes)
+
+
+def _row(tensor: Tensor, order: Shape) -> int:
+    """How many of the fastest axes lie beside each other, if there is a gap after them; else 0."""
+    expected = 1
+    for count, axis in enumerate(reversed(order)):
+        if tensor.shape[axis] > 1 and tensor.strides[axis] != expected:
+            return count
+        expected *= tensor.shape[axis]
+    return 0
 
 
 def is_dense(tensor: Tensor) -> bool:

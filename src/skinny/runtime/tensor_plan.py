@@ -171,7 +171,8 @@ class TensorPlan:
     def new(self, shape: Shape, strides: Shape | None = None) -> Value:
         """A new buffer, which the next step writes."""
         tensor = Tensor(0, 0, shape, strided.row_major(shape) if strides is None else strides)
-        buffer = Buffer(compact((max(1, tensor.extent),)), len(self._steps))
+        cells = max((n * s for n, s in zip(tensor.shape, tensor.strides, strict=True)), default=1)
+        buffer = Buffer(compact((max(1, cells),)), len(self._steps))
         self._buffers.append(buffer)
         return Value(buffer, tensor)
 
@@ -203,7 +204,8 @@ class TensorPlan:
         shapes = [self.spec(value).shape for value in user.inputs]
         axis, shape = user["axis"] % len(wanted.shape), self.spec(user.output).shape
         whole = self._joined.get(user.output)
-        tensor = whole.tensor if whole else Tensor(0, 0, shape, strided.dense_like(shape, wanted))
+        strides = strided.like(shape, wanted, self.lanes)
+        tensor = whole.tensor if whole else Tensor(0, 0, shape, strides)
         at = user.inputs.index(name)
         part = strided.take(tensor, axis, sum(s[axis] for s in shapes[:at]), shapes[at][axis])
         if any(n > 1 and a != b for n, a, b in zip(*part[2:], wanted.strides, strict=True)):
@@ -284,7 +286,7 @@ class TensorPlan:
 
     @property
     def layers(self) -> list[Node]:
-        return [node for node in self.nodes if node.op in ("conv", "linear")]
+        return [node for node in self.nodes if node.op in ("conv", "conv_transpose", "linear")]
 
     @property
     def constant_bytes(self) -> int:

@@ -65,6 +65,7 @@ def _softmax(op: str, computes: str, function: Any, op_type: str) -> None:
         aten={name: aten(op, axis="dim") for name in (op, f"_{op}")},
         onnx={op_type: _from_onnx(op)},
         to_onnx=write,
+        lowering="softmax",
     )
 
 
@@ -185,4 +186,5 @@ register(
         ),
     },
     to_onnx=_write_attention,
+    lowering="attention",
 )

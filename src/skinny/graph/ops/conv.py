@@ -323,4 +323,5 @@ register(
     aten={f"conv_transpose{n}d": _transposed_from_aten for n in (1, 2, 3)},
     onnx={"ConvTranspose": _transposed_from_onnx},
     to_onnx=_write("ConvTranspose"),
+    lowering="conv_transpose",
 )

@@ -48,6 +48,7 @@ register(
     to_onnx=lambda writer, node: writer.add(
         "Gather", [writer.tensor(node["weight"]), writer.operand(node.inputs[0])], node.output
     ),
+    lowering="embedding",
 )
 
 

@@ -178,4 +178,5 @@ register(
         "dot": aten("matmul", "self", "tensor"),
     },
     to_onnx=to_onnx("MatMul", dtype="float32"),
+    lowering="matmul",
 )

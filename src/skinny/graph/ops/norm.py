@@ -198,6 +198,7 @@ register(
     },
     onnx={"LayerNormalization": _layer_norm_from_onnx},
     to_onnx=_write_layer_norm,
+    lowering="norm",
 )
 
 
@@ -246,6 +247,7 @@ register(
         "_fused_rms_norm": lambda g, call: (_rms_norm_from_aten(g, call),),
     },
     to_onnx=_write_rms_norm,
+    lowering="norm",
 )
 
 
@@ -349,4 +351,5 @@ register(
     },
     onnx={"InstanceNormalization": _instance_norm_from_onnx},
     to_onnx=_write_group_norm,
+    lowering="group_norm",
 )

@@ -78,6 +78,7 @@ register(
     aten={"pixel_shuffle": aten("pixel_shuffle", factor="upscale_factor")},
     onnx={"DepthToSpace": _onnx_depth_to_space},
     to_onnx=lambda writer, node: _write_shuffle(writer, node),
+    lowering="shuffle",
 )
 
 
@@ -114,4 +115,5 @@ register(
     aten={"pixel_unshuffle": aten("pixel_unshuffle", factor="downscale_factor")},
     onnx={"SpaceToDepth": _onnx_space_to_depth},
     to_onnx=_write_unshuffle,
+    lowering="shuffle",
 )

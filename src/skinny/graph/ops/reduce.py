@@ -141,11 +141,11 @@ def _mean(x: Array, axis: tuple[int, ...] | None, keepdims: bool) -> Array:
     return np.asarray(np.divide(total, _count(x, axis)))
 
 
-_register("mean", "the mean", _mean, "ReduceMean", _reduced(_float))
+_register("mean", "the mean", _mean, "ReduceMean", _reduced(_float), lowering="reduce")
 _register(
     "sum", "the sum", np.sum, "ReduceSum", _reduced(_whole),
     aten=dict.fromkeys(("linalg_vector_norm", "norm"), _norm_from_aten),
-    onnx={"ReduceL1": _onnx_norm(1), "ReduceL2": _onnx_norm(2)},
+    onnx={"ReduceL1": _onnx_norm(1), "ReduceL2": _onnx_norm(2)}, lowering="reduce",
 )  # fmt: skip
 _register("prod", "the product", np.prod, "ReduceProd", _reduced(_whole))
 
@@ -170,7 +170,7 @@ for _op, _fn, _op_type in (("max", np.max, "ReduceMax"), ("min", np.min, "Reduce
     _register(
         _op, f"the {'largest' if _op == 'max' else 'smallest'} element", _fn, _op_type,
         _reduced(lambda x: x.dtype, empty=False),
-        aten={_op: _extreme_from_aten(_op), f"a{_op}": _from_aten(_op)},
+        aten={_op: _extreme_from_aten(_op), f"a{_op}": _from_aten(_op)}, lowering="reduce",
     )  # fmt: skip
 _register("any", "whether any is true", np.any, "", _reduced(lambda x: "bool"),
           write=_write("ReduceMax"))  # fmt: skip

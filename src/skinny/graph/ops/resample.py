@@ -206,4 +206,5 @@ register(
     aten=_ATEN,
     onnx={"Resize": _from_onnx},
     to_onnx=_write,
+    lowering="resize",
 )

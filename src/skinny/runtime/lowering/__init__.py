@@ -7,12 +7,17 @@ from skinny.runtime.lowering import (
     images,
     joining,
     linear,
+    matmul,
+    norms,
+    pixels,
+    transposed,
     views,
 )
 from skinny.runtime.tensor_plan import Facts, Lowering
 
 LOWERINGS: dict[str, Lowering] = {
     "conv": images.CONV,
+    "conv_transpose": transposed.CONV_TRANSPOSE,
     "pool": images.POOL,
     "linear": linear.LINEAR,
     "batch_norm": elementwise.BATCH_NORM,
@@ -23,7 +28,16 @@ LOWERINGS: dict[str, Lowering] = {
     "concat": joining.CONCAT,
     "pad": joining.PAD,
     "tile": joining.TILE,
+    "shuffle": pixels.SHUFFLE,
+    "resize": pixels.RESIZE,
+    "softmax": norms.SOFTMAX,
+    "norm": norms.NORM,
+    "group_norm": norms.GROUP_NORM,
+    "reduce": norms.REDUCE,
+    "matmul": matmul.MATMUL,
+    "attention": matmul.ATTENTION,
     "constant": gather.CONSTANT,
+    "embedding": gather.EMBEDDING,
 }
 
 

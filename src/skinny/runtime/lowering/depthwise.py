@@ -30,7 +30,7 @@ def convolve_depthwise(
 
     def add(p: TensorProgram) -> None:
         weights, bias = plan.weights.folded(
-            stage.weight, stage.bias, stage.outputs, stage.transposed, stage.folds
+            stage.weight, stage.bias, stage.outputs, stage.form, stage.groups, stage.folds
         )
         p.add_depthwise(
             samples=samples,

@@ -183,7 +183,7 @@ def compute(plan: TensorPlan, expression: Expression) -> Value:
     shape = expression.shape
     leaves = list({id(leaf): leaf for leaf in _leaves(expression)}.values())
     like = _model(leaves, shape)
-    strides = strided.row_major(shape) if like is None else strided.dense_like(shape, like)
+    strides = strided.row_major(shape) if like is None else strided.like(shape, like, plan.lanes)
     target = plan.make(expression.name, strides) if expression.name else plan.new(shape, strides)
     sources = [_relaid(plan, leaf, strides) for leaf in leaves]
     numbers, code = _code(expression, leaves)

@@ -5,33 +5,34 @@ from collections.abc import Mapping
 from typing import Any
 
 from skinny._native import TILE_VECTORS, Pool
-from skinny.graph import Node
+from skinny.graph import Node, operation
 from skinny.runtime import strided
 from skinny.runtime.convolution import Geometry, geometry
 from skinny.runtime.layout import View, compact
 from skinny.runtime.lowering.chains import TILES_PER_THREAD, Images, convolve, image_view, images
 from skinny.runtime.lowering.depthwise import convolve_depthwise, is_depthwise
 from skinny.runtime.lowering.linear import multiply
+from skinny.runtime.lowering.norms import reduce
 from skinny.runtime.lowering.stages import Stage, absorb
 from skinny.runtime.step_info import StepInfo
-from skinny.runtime.strided import Shape
+from skinny.runtime.strided import Shape, Tensor
 from skinny.runtime.tensor_plan import Facts, Lowering, TensorPlan, Value
 from skinny.runtime.windows import axes
 
 _WINDOW = {"kernel": 1, "stride": 1, "padding": 0, "dilation": 1, "size": 1}
 
 
-def _is_image(facts: Facts, node: Node) -> bool:
+def is_image(facts: Facts, node: Node) -> bool:
     spec = facts.spec(node.inputs[0])
     return spec.is_float and spec.ndim in (3, 4)
 
 
-def _plane(shape: Shape) -> Shape:
+def plane(shape: Shape) -> Shape:
     """[samples, channels, height, width]; rows are images of height 1."""
     return shape if len(shape) == 4 else (*shape[:2], 1, shape[2])
 
 
-def _windows(node: Node) -> dict[str, Any]:
+def windows(node: Node) -> dict[str, Any]:
     """A node's attributes with two spatial axes."""
     made = dict(node.attributes)
     for name, none in _WINDOW.items():
@@ -40,9 +41,9 @@ def _windows(node: Node) -> dict[str, Any]:
     return made
 
 
-def _as_plane(value: Value) -> Value:
+def as_plane(value: Value) -> Value:
     """The value with two spatial axes; its padding, which rows have as well, is kept."""
-    tensor = strided.reshape(value.tensor, _plane(value.shape))
+    tensor = strided.reshape(value.tensor, plane(value.shape))
     assert tensor is not None
     return Value(value.home, tensor, value.padding)
 
@@ -61,32 +62,32 @@ def takes_padding(plan: TensorPlan, pad: Node) -> bool:
 
 def _input(plan: TensorPlan, node: Node) -> tuple[str, dict[str, Any]]:
     """The value that a convolution reads, and its attributes with the padding that it takes."""
-    name, windows = str(node.inputs[0]), _windows(node)
+    name, given = str(node.inputs[0]), windows(node)
     pad = plan.taken_pads.get(name)
     if pad is not None:
         more = pad["before"][2:]
         more = (0, *more) if len(more) == 1 else more
-        windows["padding"] = tuple(map(sum, zip(windows["padding"], more, strict=True)))
+        given["padding"] = tuple(map(sum, zip(given["padding"], more, strict=True)))
         name = str(pad.inputs[0])
-    return name, windows
+    return name, given
 
 
 def _stage(plan: TensorPlan, node: Node) -> Stage:
-    shape = _plane(plan.weights.shape(node["weight"]))
+    shape = plane(plan.weights.shape(node["weight"]))
     whole = (shape[0], shape[1], shape[2], shape[3])
     stage = Stage(node["weight"], node["bias"], whole, node.output, node["groups"])
     return absorb(plan, stage, 1)
 
 
 def _geometry(plan: TensorPlan, node: Node, given: View | None = None) -> Geometry:
-    name, windows = _input(plan, node)
-    x, y = (_plane(plan.spec(value).shape)[1:] for value in (name, node.output))
-    return geometry(windows, x, _plane(plan.weights.shape(node["weight"])), y, given)
+    name, given_windows = _input(plan, node)
+    x, y = (plane(plan.spec(value).shape)[1:] for value in (name, node.output))
+    return geometry(given_windows, x, plane(plan.weights.shape(node["weight"])), y, given)
 
 
 def _conv(plan: TensorPlan, node: Node) -> None:
-    x = _as_plane(plan.value(_input(plan, node)[0]))
-    out = _plane(plan.spec(node.output).shape)
+    x = as_plane(plan.value(_input(plan, node)[0]))
+    out = plane(plan.spec(node.output).shape)
     stage = _stage(plan, node)
     if _is_pixel(node, x.shape, stage):
         samples, channels = x.shape[:2]
@@ -96,7 +97,7 @@ def _conv(plan: TensorPlan, node: Node) -> None:
         return
     if is_depthwise(plan, node):
         source = images(plan, x.viewed(x.tensor))
-        target = _target(plan, stage, out)
+        target = _target(plan, stage.output, out)
         convolve_depthwise(plan, stage, _input(plan, node)[1], source, target, out[0])
         return
     stages = [stage]
@@ -105,19 +106,8 @@ def _conv(plan: TensorPlan, node: Node) -> None:
         stages.append(_stage(plan, after))
     form = _geometry(plan, node, image_view(x))
     source = _source(plan, x, form, stage.title)
-    target = _target(plan, stages[-1], out)
+    target = _target(plan, stages[-1].output, (out[0], stages[-1].outputs, *out[2:]))
     convolve(plan, stages, source, target, form, out[0], "conv")
-
-
-def _target(plan: TensorPlan, stage: Stage, out: Shape) -> Images:
-    """Where a convolution writes: padded, if that is how all readers want it."""
-    samples, _, height, width = out
-    view = _wanted(plan, stage.output)
-    if view is not None:
-        y = plan.make_padded(stage.output, samples, view)
-    else:
-        y, view = plan.make(stage.output), compact((stage.outputs, height, width))
-    return Images(y, view, y.tensor.strides[0] if samples > 1 else 0)
 
 
 def _is_pixel(node: Node, x: Shape, stage: Stage) -> bool:
@@ -135,6 +125,31 @@ def _joins(plan: TensorPlan, node: Node, out: Shape) -> bool:
     return plain and math.prod(out[2:]) >= enough
 
 
+def _target(plan: TensorPlan, name: str, shape: Shape) -> Images:
+    """A new value [samples, channels, height, width]: with the padding that all its readers want,
+    or its channels beginning at whole vectors, or without gaps."""
+    samples, channels, height, width = shape
+    if (view := _wanted(plan, name)) is not None:
+        y = plan.make_padded(name, samples, view)
+        return Images(y, view, y.tensor.strides[0] if samples > 1 else 0)
+    strides = strided.ordered(shape, range(4), 2, plan.lanes)
+    tensor = strided.reshape(Tensor(0, 0, shape, strides), plan.spec(name).shape)
+    if tensor is None or not all(_stays_view(plan, user, tensor) for user in plan.users(name)):
+        strides = strided.row_major(shape)
+        tensor = strided.reshape(Tensor(0, 0, shape, strides), plan.spec(name).shape)
+        assert tensor is not None
+    y = plan.make(name, tensor.strides)
+    view = View(0, channels, height, width, strides[1], width, 0)
+    return Images(y, view, y.tensor.strides[0] if samples > 1 else 0)
+
+
+def _stays_view(plan: TensorPlan, user: Node, tensor: Tensor) -> bool:
+    """Whether a reader of the tensor, if it is a reshape, needs no copy."""
+    if operation(user.op).lowering != "reshape":
+        return True
+    return strided.reshape(tensor, plan.spec(user.output).shape) is not None
+
+
 def _wanted(plan: TensorPlan, name: str) -> View | None:
     """The padded layout in which all readers of a value want it, if they do."""
     users = plan.users(name)
@@ -147,7 +162,7 @@ def _wanted(plan: TensorPlan, name: str) -> View | None:
         return None
     views = {form.view for form in forms}
     view = views.pop()
-    shape = _plane(plan.spec(name).shape)[1:]
+    shape = plane(plan.spec(name).shape)[1:]
     return None if views or view == compact(shape) else view
 
 
@@ -186,18 +201,17 @@ def _source(plan: TensorPlan, x: Value, form: Geometry, title: str) -> Images:
 
 
 def _pool(plan: TensorPlan, node: Node) -> None:
-    source = images(plan, _as_plane(plan.value(node.inputs[0])))
-    samples, *_ = shape = _plane(plan.spec(node.output).shape)
-    pool = _pooling(node.op, _windows(node), source.value.shape[1:])
-    view = _wanted(plan, node.output)
-    if view is not None:
-        y = plan.make_padded(node.output, samples, view)
-    else:
-        y, view = plan.make(node.output), compact(shape[1:])
-    target = Images(y, view, y.tensor.strides[0] if samples > 1 else 0)
+    if node.op == "adaptive_avg_pool" and set(node["size"]) == {1}:
+        x = plan.value(node.inputs[0])
+        reduce(plan, x, tuple(range(2, len(x.shape))), "mean", node.output)
+        return
+    source = images(plan, as_plane(plan.value(node.inputs[0])))
+    samples, *_ = shape = plane(plan.spec(node.output).shape)
+    pool = _pooling(node.op, windows(node), source.value.shape[1:])
+    target = _target(plan, node.output, shape)
     plan.step(
         StepInfo(node.output, node.op, "max" if node.op == "max_pool" else "average"),
-        [source.value, y],
+        [source.value, target.value],
         lambda p: p.add_pool(
             samples=samples,
             source_sample_stride=source.stride,
@@ -214,5 +228,5 @@ def _pooling(op: str, attributes: Mapping[str, Any], shape: Shape) -> Pool:
     return Pool(max=op == "max_pool", rows=rows, columns=columns)
 
 
-CONV = Lowering(_is_image, _conv)
-POOL = Lowering(_is_image, _pool)
+CONV = Lowering(is_image, _conv)
+POOL = Lowering(is_image, _pool)

@@ -20,7 +20,7 @@ def _concat(plan: TensorPlan, node: Node) -> None:
     if whole is None:
         largest = max(values, key=lambda value: value.tensor.size)
         shape = plan.spec(node.output).shape
-        whole = plan.make(node.output, strided.dense_like(shape, largest.tensor))
+        whole = plan.make(node.output, strided.like(shape, largest.tensor, plan.lanes))
     axis, start = axis_of(node["axis"], len(whole.shape)), 0
     for value in values:
         part = strided.take(whole.tensor, axis, start, value.shape[axis])
@@ -45,7 +45,7 @@ def _pad(plan: TensorPlan, node: Node) -> None:
         start = max(0, -before)
         source = strided.take(source, axis, start, source.shape[axis] - start - max(0, -after))
     shape = plan.spec(node.output).shape
-    y = plan.make(node.output, strided.dense_like(shape, x.tensor))
+    y = plan.make(node.output, strided.like(shape, x.tensor, plan.lanes))
     target = y.tensor
     for axis, before in enumerate(node["before"]):
         target = strided.take(target, axis, max(0, before), source.shape[axis])

@@ -32,7 +32,7 @@ def _linear(plan: TensorPlan, node: Node) -> None:
         node["bias"],
         (rows, columns, 1, 1),
         node.output,
-        transposed=node["transposed"],
+        form="columns" if node["transposed"] else "rows",
     )
     # other readers get the input as it is laid out here: they are mostly of the same kind
     plan.values[str(node.inputs[0])] = multiply(plan, absorb(plan, stage, len(x.shape) - 1), x)
@@ -60,9 +60,7 @@ def _rows(plan: TensorPlan, stage: Stage, x: Value) -> None:
     info = StepInfo(stage.title, "linear", "rows", operations(plan, [stage], rows))
 
     def add(p: TensorProgram) -> None:
-        held = plan.weights.linear(
-            stage.weight, stage.bias, transposed=stage.transposed, folds=stage.folds
-        )
+        held = plan.weights.linear(stage.weight, stage.bias, form=stage.form, folds=stage.folds)
         assert isinstance(held.native, LinearWeights)
         plan.held.append(held)
         p.add_linear(
@@ -77,12 +75,12 @@ def _rows(plan: TensorPlan, stage: Stage, x: Value) -> None:
 
 
 def feature_major(shape: Shape, lanes: int) -> Shape:
-    """The strides of tokens [..., T, F]: features apart, tokens beside each other. Where T is less
-    than a vector, tokens of all samples are one row."""
+    """The strides of tokens [B, .., T, F]: features apart, the tokens of a sample beside each
+    other. Where these are less than a vector, those of all samples are."""
     last = len(shape) - 1
-    if last and shape[-2] >= lanes:
-        return strided.ordered(shape, (*range(last - 1), last, last - 1))
-    return strided.ordered(shape, (last, *range(last)))
+    if math.prod(shape[1:last]) >= lanes:
+        return strided.ordered(shape, (0, last, *range(1, last)), last - 1, lanes)
+    return strided.ordered(shape, (last, *range(last)), last, lanes)
 
 
 def _token_axes(tensor: Tensor, lanes: int) -> tuple[list[int], list[int]] | None:
@@ -108,7 +106,7 @@ def _tokens(plan: TensorPlan, stage: Stage, x: Value) -> None:
     last = len(x.shape) - 1
     single = [axis for axis in range(last) if axis not in samples and axis not in tokens]
     shape = (*x.shape[:-1], stage.outputs)
-    strides = strided.ordered(shape, (*single, *samples, last, *tokens))
+    strides = strided.ordered(shape, (*single, *samples, last, *tokens), len(tokens), plan.lanes)
     batch = math.prod(shape[axis] for axis in samples)
     width = math.prod(shape[axis] for axis in tokens)
     inputs = x.shape[-1]
@@ -120,10 +118,11 @@ def _tokens(plan: TensorPlan, stage: Stage, x: Value) -> None:
     y = plan.make(stage.output, made.strides)
     source_stride = x.tensor.strides[samples[-1]] if samples else 0
     source = Images(x, view, source_stride)
+    apart = strides[-1] if stage.outputs > 1 else width
     target = Images(
         y,
-        View(0, stage.outputs, 1, width, width, width, 0),
-        stage.outputs * width if samples else 0,
+        View(0, stage.outputs, 1, width, apart, width, 0),
+        strides[samples[-1]] if samples else 0,
     )
     convolve(plan, [stage], source, target, form, batch, "linear")
 

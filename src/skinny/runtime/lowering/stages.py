@@ -12,7 +12,7 @@ from skinny.runtime.convolution import Geometry, block_taps, geometry, pointwise
 from skinny.runtime.fold import batch_norm_scale
 from skinny.runtime.fuse import NONE, Activation, activation_of
 from skinny.runtime.layout import Shape
-from skinny.runtime.shared_weights import Fold, Held
+from skinny.runtime.shared_weights import Fold, Form, Held
 from skinny.runtime.tensor_plan import TensorPlan
 
 POINTWISE = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1)}
@@ -22,8 +22,8 @@ POINTWISE = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1)}
 class Stage:
     """A layer with weights, what is folded into them, and the activation after it.
 
-    shape: of the weight as [outputs, inputs of a group, kernel rows, kernel columns]; transposed:
-    it is stored as [inputs, outputs]. output: the value it makes, all of that included.
+    shape: of the weight as [outputs, inputs of a group, kernel rows, kernel columns]; form: how it
+    is stored. output: the value it makes, all of that included.
     """
 
     weight: str
@@ -31,7 +31,7 @@ class Stage:
     shape: tuple[int, int, int, int]
     output: str
     groups: int = 1
-    transposed: bool = False
+    form: Form = "rows"
     folds: tuple[Fold, ...] = ()
     activation: Activation = field(default=NONE)
 
@@ -112,7 +112,7 @@ def hold(plan: TensorPlan, stage: Stage, form: Geometry, out: Shape) -> Held:
         groups=stage.groups,
         block=block_taps(form, out, plan.lanes, density, dense, interleaved=False),
         dense=dense,
-        transposed=stage.transposed,
+        form=stage.form,
         folds=stage.folds,
     )
     plan.held.append(held)
