@@ -38,6 +38,14 @@ def i(*shape: int, high: int = 4) -> Tensor:
     return torch.randint(0, high, shape)
 
 
+def written(x: Tensor, y: Tensor) -> Tensor:
+    """Parts of a tensor written over."""
+    shifted = torch.zeros_like(x)
+    shifted[:, 1:] = y[:, :-1]
+    shifted[:, 0] = 7
+    return shifted
+
+
 V, M, C, B = r(2, 6), r(2, 4, 4), r(2, 4, 6, 6), r(2, 6) > 0
 POS = V.abs() + 0.1
 
@@ -96,6 +104,12 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "whole": (lambda x, b: (x.flatten(1), x.flatten(0, 1), x.reshape(-1, 6), b(x),
                             x.flatten(2).unflatten(1, (2, 2)), x.mean().flatten()), (C,),
               {"b": nn.BatchNorm2d(4)}),
+    "whole_rows": (lambda x, y: (*x.chunk(4, 1), x[:, :1].expand_as(y), x.reshape_as(y), x.diff(),
+                                 x.view_as(y), x.diff(2, 1, y[:, :1], y[:, 1:]),
+                                 x.diff(dim=1, append=y), x.diff(dim=1, prepend=y)), (V, V)),
+    "assigned": (lambda x, y: written(x, y), (V, i(2, 6))),
+    "not_finite": (lambda x: (torch.nan_to_num(x / 0), torch.nan_to_num(x.log(), 1.0, 2.0, 3.0),
+                              torch.nan_to_num((x * 0).log(), neginf=-9.0)), (V,)),
     "in_place": (lambda x, b: F.relu(b(x), inplace=True).mul_(2)[:, 1:].add_(x[:, :1]).flatten(1),
                  (C,), {"b": nn.BatchNorm2d(4)}),
     "permute": (lambda x: (x.transpose(1, 2), x.permute(0, 2, 1), x.mT, x[:, 0].t(), x[0].T,

@@ -55,7 +55,8 @@ def _export(model: nn.Module, examples: Examples) -> ExportedProgram:
     training = {module: module.training for module in model.modules()}
     try:
         model.eval()
-        with warnings.catch_warnings(), WholeRecurrentLayers():
+        # where gradients are off already, a forward that turns them off says nothing
+        with warnings.catch_warnings(), WholeRecurrentLayers(), torch.no_grad():
             warnings.simplefilter("ignore")  # torch warns of its own internals
             return torch.export.export(
                 model, examples.args, examples.kwargs, dynamic_shapes=examples.dynamic_shapes

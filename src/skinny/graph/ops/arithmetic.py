@@ -1,5 +1,6 @@
 """Functions of two values, element by element, with broadcasting."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ from skinny.graph.builder import Builder, UnsupportedError
 from skinny.graph.errors import require
 from skinny.graph.forms import Call, Writer, aten, from_onnx
 from skinny.graph.graph import Node
+from skinny.graph.ops.constants import literal
 from skinny.graph.ops.elementwise import as_float
 from skinny.graph.registry import Attributes, Export, Import, register
 from skinny.graph.values import Array, Spec, broadcast, promoted
@@ -126,8 +128,24 @@ def _folded(op: str, *, mean: bool = False) -> Import:
 _binary("add", "x + y", np.add, "Add", aten_imports={"add": _scaled("add")}, lowering="map",
         onnx_imports={"Add": from_onnx("add", 2), "Sum": _folded("add"),
                       "Mean": _folded("add", mean=True)})  # fmt: skip
+
+
+def _differences(g: Builder, call: Call) -> Any:
+    """Of neighbours along an axis, n times."""
+    x, at = call.value("self"), call.plain("dim", -1)
+    around = [call.value(name) for name in ("prepend", "append") if call.has(name)]
+    if around:
+        last = [around.pop()] if call.has("append") else []
+        x = g.emit("concat", *around, x, *last, axis=at)
+    for _ in range(call.plain("n", 1)):
+        later = g.emit("slice", x, axis=at, start=1)
+        x = g.emit("sub", later, g.emit("slice", x, axis=at, start=0, end=-1))
+    return x
+
+
 _binary("sub", "x − y", np.subtract, "Sub", infer=_numbers, lowering="map",
-        aten_imports={"sub": _scaled("sub"), "rsub": _scaled("sub", swapped=True)})  # fmt: skip
+        aten_imports={"sub": _scaled("sub"), "rsub": _scaled("sub", swapped=True),
+                      "diff": _differences})  # fmt: skip
 _binary("mul", "x y", np.multiply, "Mul", lowering="map")
 _binary("minimum", "the smaller of x and y", np.minimum, "Min",
         onnx_imports={"Min": _folded("minimum")}, lowering="map")  # fmt: skip
@@ -318,13 +336,29 @@ def _masked_fill(g: Builder, call: Call) -> Any:
     return g.emit("where", call.value("mask"), call.value("value"), call.value("self"))
 
 
+def _finite(g: Builder, call: Call) -> Any:
+    x = call.value("self")
+    if not g.spec(x).is_float:
+        return x
+    largest = float(np.finfo(np.float32).max)
+    x = g.emit("where", g.emit("ne", x, x), call.plain("nan", 0.0), x)
+    for name, infinite, default in (("posinf", math.inf, largest), ("neginf", -math.inf, -largest)):
+        found = g.emit("eq", x, literal(g, infinite))
+        x = g.emit("where", found, call.plain(name, default), x)
+    return x
+
+
 register(
     "where",
     computes="x where the condition holds, else y: inputs condition, x, y",
     inputs=(3, 3),
     infer=lambda a, c, x, y: Spec(promoted(x, y), broadcast(c, x, y)),
     reference=lambda a, c, x, y: np.where(c, x, y),
-    aten={"where": aten("where", "condition", "self", "other"), "masked_fill": _masked_fill},
+    aten={
+        "where": aten("where", "condition", "self", "other"),
+        "masked_fill": _masked_fill,
+        "nan_to_num": _finite,
+    },
     onnx={"Where": from_onnx("where", 3)},
     to_onnx=_write_where,
     lowering="map",

@@ -125,6 +125,10 @@ def _view(g: Builder, call: Call) -> Any:
     return reshape_to(g, call.value("self"), tuple(wish))
 
 
+def _as_other(g: Builder, call: Call) -> Any:
+    return reshape_to(g, call.value("self"), tuple(_sizes_after(g, call.value("other"))))
+
+
 def _flatten(g: Builder, call: Call) -> Any:
     x = call.value("self")
     rank = g.rank(x)
@@ -161,6 +165,7 @@ register(
         "view": _view,
         "reshape": _view,
         "_unsafe_view": _view,
+        **dict.fromkeys(("view_as", "reshape_as"), _as_other),
         "flatten": _flatten,
         "unflatten": _unflatten,
         "unsqueeze": _unsqueeze,
@@ -278,6 +283,17 @@ def _onnx_expand(g: Builder, call: Call) -> Any:
     return g.emit("expand", x, shape=kept)
 
 
+def _like(g: Builder, x: Any, other: Any) -> Any:
+    return g.emit("expand", x, shape=_sizes_after(g, other))
+
+
+def _copied(g: Builder, call: Call) -> Any:
+    """What x becomes when another value is written over it."""
+    target, source = call.value("self"), call.value("src")
+    wide, kind = _like(g, source, target), g.spec(target).dtype
+    return wide if g.spec(wide).dtype == kind else g.emit("cast", wide, dtype=kind)
+
+
 register(
     "expand",
     computes="x broadcast to a shape; −1 keeps the size of that axis",
@@ -287,6 +303,8 @@ register(
     workspace=0,
     aten={
         "expand": lambda g, call: g.emit("expand", call.value("self"), shape=call.plain("size")),
+        "expand_as": lambda g, call: _like(g, call.value("self"), call.value("other")),
+        "copy": _copied,
     },
     onnx={"Expand": _onnx_expand},
     to_onnx=lambda writer, node: _write_expand(writer, node),

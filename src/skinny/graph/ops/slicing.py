@@ -143,6 +143,12 @@ def _split_size(g: Builder, call: Call) -> Any:
     return split(g, x, at, lengths)
 
 
+def _chunk(g: Builder, call: Call) -> Any:
+    x, at = call.value("self"), call.plain("dim", 0)
+    total = static_side(g, x, at)
+    return split(g, x, at, _even(total, -(-total // call.plain("chunks"))))
+
+
 def _unbind(g: Builder, call: Call) -> Any:
     x, at = call.value("self"), call.plain("dim", 0)
     count = static_side(g, x, at)
@@ -175,6 +181,7 @@ register(
     workspace=0,
     aten={
         "split": _split_size,
+        "chunk": _chunk,
         "split_with_sizes": lambda g, call: split(
             g, call.value("self"), call.plain("dim", 0), list(call.plain("split_sizes"))
         ),
