@@ -38,22 +38,22 @@ def noise(*shape: int) -> Tensor:
 
 def build(network: Network, *, full: bool = False) -> nn.Module:
     """The network in eval mode, its weights at random such that outputs are of order 1 and depend
-    on the input, every second large matrix 90 % sparse."""
+    on the input. Every second matrix of the tiny one is 90 % sparse, all of the full one are."""
     torch.manual_seed(0)
     model = network.make(**(network.full if full else network.tiny))
-    randomize(model)
+    randomize(model, every=1 if full else 2)
     settle_batch_norms(model, network.inputs(4 if full else 16, network.size[full]))
     return model.eval()
 
 
-def randomize(model: nn.Module) -> None:
-    """Matrices are scaled by what they sum over, so that signals keep their size; biases and norms
-    get values of their own, so that nothing is right because it is zero or one."""
+def randomize(model: nn.Module, every: int) -> None:
+    """Matrices are scaled by what they sum over, so that signals keep their size; one in `every`
+    becomes sparse; biases and norms get values of their own, so that nothing is right because it
+    is zero or one."""
     generator = torch.Generator().manual_seed(1)
-    gain = (
-        1.0 if any("norm" in type(module).__name__.lower() for module in model.modules()) else 2.0
-    )
-    sparse = False
+    normalised = any("norm" in type(module).__name__.lower() for module in model.modules())
+    gain = 1.0 if normalised else 2.0
+    count = 0
     with torch.no_grad():
         for name, weight in model.named_parameters():
             noise = torch.randn(weight.shape, generator=generator)
@@ -64,7 +64,9 @@ def randomize(model: nn.Module) -> None:
                 weight.copy_(noise)
             else:
                 # weight norm divides by the norms of rows, which must not be zero
-                sparse = not sparse and sums >= 16 and "parametrizations" not in name
+                large = sums >= 16 and "parametrizations" not in name
+                sparse = large and count % every == 0
+                count += large
                 if sparse:
                     noise = random_threshold(noise, weight.numel() // 10, generator=generator)
                 weight.copy_(noise * (gain / (sums / 10 if sparse else sums)) ** 0.5)
