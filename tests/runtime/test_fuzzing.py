@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 from tests.runtime.fuzzing.campaign import Watched, campaign
 from tests.runtime.fuzzing.case import judge, make, read
+from tests.runtime.fuzzing.general import general_network
 from tests.runtime.fuzzing.mutations import MUTATIONS, Parts, mutate
 from tests.runtime.fuzzing.networks import network
 
 from skinny import packing
+from skinny.graph import operations
 from skinny.runtime import reference
 
 pytest.importorskip("skinny._native", reason="the native extension was not built")
@@ -27,7 +29,7 @@ def test_changed_networks_equal_the_reference_or_are_refused(tmp_path):
     assert statistics.total() == len(SEEDS)
     # None empty: most files run and are compared, in both formats, and many are refused.
     for version in (1, 2):
-        assert statistics.counts["ran", f"format {version}, compared"] > len(SEEDS) / 6
+        assert statistics.counts["ran", f"format {version}, compared"] > len(SEEDS) / 8
     assert statistics.counts["refused", "GraphError"] > len(SEEDS) / 10
     assert statistics.counts["refused", "ManifestError"] > 0
 
@@ -40,25 +42,34 @@ def test_a_seed_makes_the_same_file_again(tmp_path):
 
 
 def test_networks_use_every_operation_and_every_change_is_made(tmp_path):
-    operations, changes = set(), set()
+    used, changes = set(), set()
     for seed in range(400):
         _, graph = network(Random(seed))
-        operations |= {node["op"] for node in graph["nodes"]}
+        used |= {node["op"] for node in graph["nodes"]}
         parts = Parts({}, {"graph": graph, "tensors": {}, "preprocessing": None}, {})
         changes.add(mutate(str(seed), parts))
-    assert operations == set(packing.graph.OPERATIONS)  # those of format 1
+    assert used == set(packing.graph.OPERATIONS)  # those of format 1
     named = {change.__name__.strip("_") for change in MUTATIONS}
     assert changes >= named - {"tensors", "tensor_shape"}  # this file has none
 
 
-def unchanged_network_ending_in(operation, path):
-    """The first seed of such a network, in format 1; its file is left at `path`."""
-    for seed in range(2000):
-        _, graph = network(Random(seed))
+def test_general_networks_use_every_registered_operation():
+    graphs = [general_network(Random(seed))[1] for seed in range(400)]
+    assert {node["op"] for graph in graphs for node in graph["nodes"]} == set(operations())
+
+
+@pytest.fixture(scope="module")
+def ending_in_tanh(tmp_path_factory):
+    """An unchanged network of format 1 and its seed."""
+    path = tmp_path_factory.mktemp("tanh") / "case"
+    for seed in range(4000):
+        if make(seed, path) or read(path).format != "1":
+            continue
+        graph = read(path).book["graph"]
         last = {node["output"]: node["op"] for node in graph["nodes"]}.get(graph["outputs"][0])
-        if last == operation and not make(seed, path) and read(path).format == "1":
-            return seed
-    raise AssertionError(f"no network ends in {operation}")
+        if last == "tanh":
+            return path, seed
+    raise AssertionError("no network ends in tanh")
 
 
 @pytest.mark.parametrize(
@@ -68,9 +79,8 @@ def unchanged_network_ending_in(operation, path):
         (lambda node, tensor, x: {}["nothing"], "KeyError"),
     ],
 )
-def test_a_wrong_operation_is_found(tmp_path, monkeypatch, wrong, what):
-    path = tmp_path / "case"
-    seed = unchanged_network_ending_in("tanh", path)
+def test_a_wrong_operation_is_found(ending_in_tanh, monkeypatch, wrong, what):
+    path, seed = ending_in_tanh
     assert judge(path, seed)["outcome"] == "ran"
     monkeypatch.setitem(reference._OPERATIONS, "tanh", wrong)
     outcome = judge(path, seed)
@@ -88,8 +98,9 @@ WORKERS = {
 @pytest.mark.parametrize("how", WORKERS)
 def test_a_worker_that_dies_or_hangs_is_a_finding_with_a_file(tmp_path, how):
     code, what = WORKERS[how]
-    start = f"import sys; sys.path.insert(0, ''); {SAVE}; {code}"
-    with Watched((sys.executable, "-c", start), patience=2) as watched:
+    make(7, tmp_path / "made")
+    start = (sys.executable, "-c", f"{SAVE}; {code}", str(tmp_path / "made"))
+    with Watched(start, patience=2) as watched:
         statistics = campaign([7], tmp_path, watched, attempts=2)
     (found,) = statistics.findings
     assert what in found.what
@@ -98,9 +109,8 @@ def test_a_worker_that_dies_or_hangs_is_a_finding_with_a_file(tmp_path, how):
 
 
 SAVE = (
-    "import json, pathlib; from tests.runtime.fuzzing.case import make;"
-    " request = json.loads(sys.stdin.readline());"
-    " make(request['seed'], pathlib.Path(request['path']), request.get('skip', ()))"
+    "import json, shutil, sys; request = json.loads(sys.stdin.readline());"
+    " shutil.copy(sys.argv[1], request['path'])"
 )
 
 

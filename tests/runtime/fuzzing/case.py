@@ -18,6 +18,7 @@ from unittest import mock
 
 import numpy as np
 from tests.packing.reseal import format_of, put_together, take_apart
+from tests.runtime.fuzzing.general import general_network
 from tests.runtime.fuzzing.mutations import Parts, mutate
 from tests.runtime.fuzzing.networks import network, preprocessing
 
@@ -44,16 +45,18 @@ class FindingError(Exception):
 def make(seed: int, path: Path, skip: Collection[int] = ()) -> list[str]:
     """Writes the file of a seed, without the changes at the indices in `skip`; the changes."""
     rng = Random(seed)
-    builder, graph = network(rng)
-    packing.write(
-        path,
-        builder.tensors,
-        graph=graph,
-        preprocessing=preprocessing(rng, builder.shape),
-        values=rng.choice(["exact", "exact", "fp16", "bf16", "int8"]),
-    )
-    parts = Parts(*take_apart(path.read_bytes()), rng.choice("12"))
-    count = rng.choice([0, 1, 1, 1, 2, 2, 3])
+    values = rng.choice(["exact", "exact", "fp16", "bf16", "int8"])
+    if rng.random() < 0.35:
+        tensors, graph = general_network(rng)
+        packing.write(path, tensors, graph=graph, format=2, values=values)
+        format_, counts = "2", [0, 0, 1, 1, 2, 3]
+    else:
+        builder, graph = network(rng)
+        record = preprocessing(rng, builder.shape)
+        packing.write(path, builder.tensors, graph=graph, preprocessing=record, values=values)
+        format_, counts = rng.choice("12"), [0, 1, 1, 1, 2, 2, 3]
+    parts = Parts(*take_apart(path.read_bytes()), format_)
+    count = rng.choice(counts)
     changes = [mutate(f"{seed}/{at}", parts) for at in range(count) if at not in skip]
     write(path, parts)
     return changes

@@ -95,13 +95,16 @@ def _attribute_of_another(rng: Random, parts: Parts) -> None:
         node[name] = copy.deepcopy(other[name])
 
 
-def _any_node(rng: Random, parts: Parts, source: Any, output: str) -> dict[str, Any]:
+def any_node(
+    rng: Random, parts: Parts, source: Any, output: str, op: str | None = None
+) -> dict[str, Any]:
     """A node of any operation of format 2, with attributes that it accepts."""
-    entry = operation(rng.choice(sorted(operations())))
+    entry = operation(op or rng.choice(sorted(operations())))
     inputs = [source] * rng.randint(entry.inputs[0], min(entry.inputs[1], entry.inputs[0] + 1))
     graph = parts.book["graph"]
     known = [value["name"] for value in graph["inputs"]]
-    known += [node["output"] for node in graph["nodes"] if isinstance(node["output"], str)]
+    for node in graph["nodes"]:
+        known += node["output"] if isinstance(node["output"], list) else [node["output"]]
     for at in range(1, len(inputs)):
         inputs[at] = rng.choice([source, source, rng.choice(known), 2, 0.5])
     count = rng.randint(*entry.outputs) if entry.outputs[1] < 4 else entry.outputs[0]
@@ -125,7 +128,7 @@ def _operation(rng: Random, parts: Parts) -> None:
     nodes = parts.book["graph"]["nodes"]
     if parts.format == "2" and rng.random() < 0.6:
         at = rng.randrange(len(nodes))
-        nodes[at] = _any_node(rng, parts, nodes[at]["inputs"][0], nodes[at]["output"])
+        nodes[at] = any_node(rng, parts, nodes[at]["inputs"][0], nodes[at]["output"])
         return
     node = rng.choice(nodes)
     op = rng.choice(list(DEFAULTS))
@@ -145,7 +148,7 @@ def _insert(rng: Random, parts: Parts) -> None:
         name = f"n{rng.randrange(1 << 40)}"
         new = {"op": op, "inputs": [source], "output": name, **copy.deepcopy(DEFAULTS[op])}
         if parts.format == "2" and copies < 3 and rng.random() < 0.6:
-            new = _any_node(rng, parts, source, name)
+            new = any_node(rng, parts, source, name)
         nodes.insert(at + copies, new)
         source = name
     before = nodes[at]["inputs"][0]
@@ -161,7 +164,7 @@ def _append(rng: Random, parts: Parts) -> None:
     for at in range(rng.choice([1, 1, 2, 3])):
         source = rng.choice([graph["nodes"][-1]["output"], *known])
         if parts.format == "2":
-            node = _any_node(rng, parts, source, f"a{at}")
+            node = any_node(rng, parts, source, f"a{at}")
         else:
             op = rng.choice(list(DEFAULTS))
             node = {"op": op, "inputs": [source], "output": f"a{at}", **copy.deepcopy(DEFAULTS[op])}
