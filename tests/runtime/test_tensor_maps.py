@@ -116,7 +116,7 @@ def spread(count):
 
 
 def check_ulps(result, expected, most):
-    """Equal where not finite, else at most so many units in the last place apart."""
+    """Equal where not finite, else at most that many units in the last place apart."""
     finite = np.isfinite(expected) & np.isfinite(result)
     np.testing.assert_array_equal(result[~finite], expected[~finite])
     exact = expected[finite].astype(np.float64)

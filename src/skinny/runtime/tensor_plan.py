@@ -164,7 +164,7 @@ class TensorPlan:
         key = (key, strides)
         if key not in self._constants:
             self._constants[key] = Constant(
-                lambda: _arranged(make(), shape, strides), math.prod(shape)
+                lambda: _laid_out(make(), shape, strides), math.prod(shape)
             )
         return Value(self._constants[key], Tensor(0, 0, shape, strides))
 
@@ -177,11 +177,11 @@ class TensorPlan:
         return Value(buffer, tensor)
 
     def make(self, name: str, strides: Shape | None = None) -> Value:
-        """The value that the next step writes: a buffer of its own, or a part of the concatenation
+        """The value that the next step writes: a buffer of its own, or a slice of the concatenation
         that is its only reader, if that lies the same way."""
         shape = self.spec(name).shape
         wanted = strided.row_major(shape) if strides is None else strides
-        made = self._part(name, Tensor(0, 0, shape, wanted)) or self.new(shape, wanted)
+        made = self._in_concatenation(name, Tensor(0, 0, shape, wanted)) or self.new(shape, wanted)
         self.values[name] = made
         return made
 
@@ -197,7 +197,7 @@ class TensorPlan:
         self.values[name] = made
         return made
 
-    def _part(self, name: str, wanted: Tensor) -> Value | None:
+    def _in_concatenation(self, name: str, wanted: Tensor) -> Value | None:
         user = self.sole_user(name)
         if user is None or user.op != "concat" or user.inputs.count(name) != 1:
             return None
@@ -207,12 +207,12 @@ class TensorPlan:
         strides = strided.like(shape, wanted, self.lanes)
         tensor = whole.tensor if whole else Tensor(0, 0, shape, strides)
         at = user.inputs.index(name)
-        part = strided.take(tensor, axis, sum(s[axis] for s in shapes[:at]), shapes[at][axis])
-        if any(n > 1 and a != b for n, a, b in zip(*part[2:], wanted.strides, strict=True)):
+        target = strided.take(tensor, axis, sum(s[axis] for s in shapes[:at]), shapes[at][axis])
+        if any(n > 1 and a != b for n, a, b in zip(*target[2:], wanted.strides, strict=True)):
             return None
         if whole is None:
             whole = self._joined[user.output] = self.new(shape, tensor.strides)
-        return whole.viewed(part)
+        return whole.viewed(target)
 
     def joined(self, name: str) -> Value | None:
         """The buffer of a concatenation into which some of its inputs were written."""
@@ -297,7 +297,7 @@ def _stored_dtype(dtype: str) -> str:
     return "int32" if dtype == "int8" else dtype
 
 
-def _arranged(array: Array, shape: Shape, strides: Shape) -> Any:
+def _laid_out(array: Array, shape: Shape, strides: Shape) -> Any:
     """An array's elements in the order in which strides without gaps have them; integers and
     booleans as the bits of int32."""
     dtype = np.float32 if array.dtype.kind == "f" else np.int32

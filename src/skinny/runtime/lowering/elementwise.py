@@ -1,6 +1,6 @@
 """Functions of single elements, with broadcasting: chains of them are one step.
 
-An operation whose only reader is elementwise too is not computed by itself: it becomes part of the
+An operation whose only reader is elementwise too is not computed by itself: it joins the
 reader's expression.
 """
 
@@ -16,7 +16,7 @@ from skinny.runtime.step_info import StepInfo
 from skinny.runtime.strided import Shape, Tensor
 from skinny.runtime.tensor_plan import Constant, Expression, Facts, Lowering, TensorPlan, Value
 
-Part = Value | Expression | float
+Term = Value | Expression | float
 _MOST_REGISTERS = 52  # of 64: one more node adds at most six
 _MOST_SOURCES = 20  # of 23
 _READABLE = ("float32", "bool", "uint8", "int32")
@@ -33,14 +33,14 @@ def _accepts(facts: Facts, node: Node) -> bool:
 
 
 def _lower(plan: TensorPlan, node: Node) -> None:
-    parts = [_part(plan, x, cut=False) for x in node.inputs]
-    if _registers(parts) > _MOST_REGISTERS or _sources(parts) > _MOST_SOURCES:
-        parts = [_part(plan, x, cut=True) for x in node.inputs]
+    terms = [_term(plan, x, cut=False) for x in node.inputs]
+    if _registers(terms) > _MOST_REGISTERS or _sources(terms) > _MOST_SOURCES:
+        terms = [_term(plan, x, cut=True) for x in node.inputs]
     shape = plan.spec(node.output).shape
-    define(plan, node.output, _FUNCTIONS.get(node.op, _direct)(node, parts, shape))
+    define(plan, node.output, _FUNCTIONS.get(node.op, _direct)(node, terms, shape))
 
 
-def define(plan: TensorPlan, name: str, made: Part) -> None:
+def define(plan: TensorPlan, name: str, made: Term) -> None:
     """Gives a name to an expression, and computes it unless its only reader will."""
     shape = plan.spec(name).shape
     if isinstance(made, Value):  # a cast to what it is already
@@ -58,7 +58,7 @@ def define(plan: TensorPlan, name: str, made: Part) -> None:
         plan.value(name)
 
 
-def _part(plan: TensorPlan, operand: Operand, *, cut: bool) -> Part:
+def _term(plan: TensorPlan, operand: Operand, *, cut: bool) -> Term:
     if not isinstance(operand, str):
         return float(operand)
     constant = plan.facts.constants.get(operand)
@@ -73,12 +73,12 @@ def _part(plan: TensorPlan, operand: Operand, *, cut: bool) -> Part:
     return Expression("from_int", (value,), value.shape)
 
 
-def _direct(node: Node, parts: list[Part], shape: Shape) -> Part:
-    return Expression(node.op, tuple(parts), shape)
+def _direct(node: Node, terms: list[Term], shape: Shape) -> Term:
+    return Expression(node.op, tuple(terms), shape)
 
 
-def _power(node: Node, parts: list[Part], shape: Shape) -> Part:
-    x, power = parts
+def _power(node: Node, terms: list[Term], shape: Shape) -> Term:
+    x, power = terms
     if power in (2.0, 3.0) and not isinstance(x, float):
         square = Expression("mul", (x, x), shape)
         return square if power == 2 else Expression("mul", (square, x), shape)
@@ -87,36 +87,36 @@ def _power(node: Node, parts: list[Part], shape: Shape) -> Part:
     return Expression("pow", (x, power), shape)
 
 
-def _clamp(node: Node, parts: list[Part], shape: Shape) -> Part:
+def _clamp(node: Node, terms: list[Term], shape: Shape) -> Term:
     low, high = {"relu": (0.0, None), "relu6": (0.0, 6.0)}.get(node.op) or (
         node["min"],
         node["max"],
     )
     limits = (-math.inf if low is None else float(low), math.inf if high is None else float(high))
-    return Expression("clamp", (parts[0], *limits), shape)
+    return Expression("clamp", (terms[0], *limits), shape)
 
 
-def _with_number(attribute: str) -> Callable[[Node, list[Part], Shape], Part]:
-    return lambda node, parts, shape: Expression(node.op, (parts[0], float(node[attribute])), shape)
+def _with_number(attribute: str) -> Callable[[Node, list[Term], Shape], Term]:
+    return lambda node, terms, shape: Expression(node.op, (terms[0], float(node[attribute])), shape)
 
 
-def _gelu(node: Node, parts: list[Part], shape: Shape) -> Part:
+def _gelu(node: Node, terms: list[Term], shape: Shape) -> Term:
     name = "gelu" if node["approximate"] == "none" else "gelu_tanh"
-    return Expression(name, (parts[0],), shape)
+    return Expression(name, (terms[0],), shape)
 
 
-def _softplus(node: Node, parts: list[Part], shape: Shape) -> Part:
+def _softplus(node: Node, terms: list[Term], shape: Shape) -> Term:
     numbers = (float(node["beta"]), float(node["threshold"]))
-    return Expression("softplus", (parts[0], *numbers), shape)
+    return Expression("softplus", (terms[0], *numbers), shape)
 
 
-def _cast(node: Node, parts: list[Part], shape: Shape) -> Part:
-    return parts[0]
+def _cast(node: Node, terms: list[Term], shape: Shape) -> Term:
+    return terms[0]
 
 
-def _prelu(node: Node, parts: list[Part], shape: Shape) -> Part:
+def _prelu(node: Node, terms: list[Term], shape: Shape) -> Term:
     """A slope for each channel stands along axis 1."""
-    x, slope = parts
+    x, slope = terms
     if isinstance(slope, Value) and len(slope.shape) == 1 and len(shape) > 2:
         tensor = strided.reshape(slope.tensor, (slope.shape[0], *[1] * (len(shape) - 2)))
         assert tensor is not None
@@ -124,7 +124,7 @@ def _prelu(node: Node, parts: list[Part], shape: Shape) -> Part:
     return Expression("prelu", (x, slope), shape)
 
 
-_FUNCTIONS: dict[str, Callable[[Node, list[Part], Shape], Part]] = {
+_FUNCTIONS: dict[str, Callable[[Node, list[Term], Shape], Term]] = {
     "pow": _power,
     **dict.fromkeys(("relu", "relu6", "clamp", "hardtanh"), _clamp),
     "leaky_relu": _with_number("slope"),
@@ -138,21 +138,21 @@ _FUNCTIONS: dict[str, Callable[[Node, list[Part], Shape], Part]] = {
 
 def _batch_norm(plan: TensorPlan, node: Node) -> None:
     """scale x + shift, per channel, where it was not folded into the layer before."""
-    x, shape = _part(plan, node.inputs[0], cut=False), plan.spec(node.output).shape
+    x, shape = _term(plan, node.inputs[0], cut=False), plan.spec(node.output).shape
     sides = (shape[1], *[1] * (len(shape) - 2))
 
-    def part(at: int) -> Value:
+    def vector(at: int) -> Value:
         return plan.constant(
             (node.output, at),
             sides,
             lambda: batch_norm_scale(node.attributes, plan.weights.weights.dense)[at],
         )
 
-    scale, shift = part(0), part(1)
+    scale, shift = vector(0), vector(1)
     define(plan, node.output, affine(x, scale, shift, shape))
 
 
-def affine(x: Part, scale: Part | None, shift: Part | None, shape: Shape) -> Part:
+def affine(x: Term, scale: Term | None, shift: Term | None, shape: Shape) -> Term:
     """scale x + shift, either of which may be missing."""
     if scale is not None:
         x = Expression("mul", (x, scale), shape)
@@ -162,20 +162,20 @@ def affine(x: Part, scale: Part | None, shift: Part | None, shape: Shape) -> Par
 # ---- an expression as a step
 
 
-def _registers(parts: list[Part]) -> int:
+def _registers(terms: list[Term]) -> int:
     """At most: one for each instruction, source and number."""
-    inner = (_registers(list(part.operands)) for part in parts if isinstance(part, Expression))
-    return len(parts) + sum(inner)
+    inner = (_registers(list(term.operands)) for term in terms if isinstance(term, Expression))
+    return len(terms) + sum(inner)
 
 
-def _leaves(part: Part) -> list[Value]:
-    if isinstance(part, Expression):
-        return [leaf for operand in part.operands for leaf in _leaves(operand)]
-    return [part] if isinstance(part, Value) else []
+def _leaves(term: Term) -> list[Value]:
+    if isinstance(term, Expression):
+        return [leaf for operand in term.operands for leaf in _leaves(operand)]
+    return [term] if isinstance(term, Value) else []
 
 
-def _sources(parts: list[Part]) -> int:
-    return len({id(leaf) for part in parts for leaf in _leaves(part)})
+def _sources(terms: list[Term]) -> int:
+    return len({id(leaf) for term in terms for leaf in _leaves(term)})
 
 
 def compute(plan: TensorPlan, expression: Expression) -> Value:
@@ -232,26 +232,26 @@ def _code(root: Expression, leaves: list[Value]) -> tuple[list[float], list[_Ins
     first = len(leaves)
     code: list[_Instruction] = []
 
-    def visit(part: Part) -> int:
-        if isinstance(part, float):
-            return first + numbers.index(part)
-        if id(part) in register:
-            return register[id(part)]
-        assert isinstance(part, Expression)
-        operands = [visit(operand) for operand in part.operands]
-        register[id(part)] = first + len(numbers) + len(code)
+    def visit(term: Term) -> int:
+        if isinstance(term, float):
+            return first + numbers.index(term)
+        if id(term) in register:
+            return register[id(term)]
+        assert isinstance(term, Expression)
+        operands = [visit(operand) for operand in term.operands]
+        register[id(term)] = first + len(numbers) + len(code)
         a, b, c = (*operands, *[0] * (3 - len(operands)))
-        code.append((part.opcode, register[id(part)], a, b, c))
-        return register[id(part)]
+        code.append((term.opcode, register[id(term)], a, b, c))
+        return register[id(term)]
 
     visit(root)
     return numbers, code
 
 
-def _numbers(part: Part) -> list[float]:
-    if isinstance(part, Expression):
-        return [number for operand in part.operands for number in _numbers(operand)]
-    return [part] if isinstance(part, float) else []
+def _numbers(term: Term) -> list[float]:
+    if isinstance(term, Expression):
+        return [number for operand in term.operands for number in _numbers(operand)]
+    return [term] if isinstance(term, float) else []
 
 
 MAP = Lowering(_accepts, _lower)

@@ -27,7 +27,7 @@ def is_image(facts: Facts, node: Node) -> bool:
     return spec.is_float and spec.ndim in (3, 4)
 
 
-def plane(shape: Shape) -> Shape:
+def image_shape(shape: Shape) -> Shape:
     """[samples, channels, height, width]; rows are images of height 1."""
     return shape if len(shape) == 4 else (*shape[:2], 1, shape[2])
 
@@ -41,9 +41,9 @@ def windows(node: Node) -> dict[str, Any]:
     return made
 
 
-def as_plane(value: Value) -> Value:
+def as_image(value: Value) -> Value:
     """The value with two spatial axes; its padding, which rows have as well, is kept."""
-    tensor = strided.reshape(value.tensor, plane(value.shape))
+    tensor = strided.reshape(value.tensor, image_shape(value.shape))
     assert tensor is not None
     return Value(value.home, tensor, value.padding)
 
@@ -73,7 +73,7 @@ def _input(plan: TensorPlan, node: Node) -> tuple[str, dict[str, Any]]:
 
 
 def _stage(plan: TensorPlan, node: Node) -> Stage:
-    shape = plane(plan.weights.shape(node["weight"]))
+    shape = image_shape(plan.weights.shape(node["weight"]))
     whole = (shape[0], shape[1], shape[2], shape[3])
     stage = Stage(node["weight"], node["bias"], whole, node.output, node["groups"])
     return absorb(plan, stage, 1)
@@ -81,13 +81,13 @@ def _stage(plan: TensorPlan, node: Node) -> Stage:
 
 def _geometry(plan: TensorPlan, node: Node, given: View | None = None) -> Geometry:
     name, given_windows = _input(plan, node)
-    x, y = (plane(plan.spec(value).shape)[1:] for value in (name, node.output))
-    return geometry(given_windows, x, plane(plan.weights.shape(node["weight"])), y, given)
+    x, y = (image_shape(plan.spec(value).shape)[1:] for value in (name, node.output))
+    return geometry(given_windows, x, image_shape(plan.weights.shape(node["weight"])), y, given)
 
 
 def _conv(plan: TensorPlan, node: Node) -> None:
-    x = as_plane(plan.value(_input(plan, node)[0]))
-    out = plane(plan.spec(node.output).shape)
+    x = as_image(plan.value(_input(plan, node)[0]))
+    out = image_shape(plan.spec(node.output).shape)
     stage = _stage(plan, node)
     if _is_pixel(node, x.shape, stage):
         samples, channels = x.shape[:2]
@@ -162,7 +162,7 @@ def _wanted(plan: TensorPlan, name: str) -> View | None:
         return None
     views = {form.view for form in forms}
     view = views.pop()
-    shape = plane(plan.spec(name).shape)[1:]
+    shape = image_shape(plan.spec(name).shape)[1:]
     return None if views or view == compact(shape) else view
 
 
@@ -205,8 +205,8 @@ def _pool(plan: TensorPlan, node: Node) -> None:
         x = plan.value(node.inputs[0])
         reduce(plan, x, tuple(range(2, len(x.shape))), "mean", node.output)
         return
-    source = images(plan, as_plane(plan.value(node.inputs[0])))
-    samples, *_ = shape = plane(plan.spec(node.output).shape)
+    source = images(plan, as_image(plan.value(node.inputs[0])))
+    samples, *_ = shape = image_shape(plan.spec(node.output).shape)
     pool = _pooling(node.op, windows(node), source.value.shape[1:])
     target = _target(plan, node.output, shape)
     plan.step(

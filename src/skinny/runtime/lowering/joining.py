@@ -1,4 +1,4 @@
-"""Values written into parts of another: concatenation and padding."""
+"""Values written into another one: concatenation and padding."""
 
 from skinny.graph import Node
 from skinny.graph.values import axis_of
@@ -23,10 +23,10 @@ def _concat(plan: TensorPlan, node: Node) -> None:
         whole = plan.make(node.output, strided.like(shape, largest.tensor, plan.lanes))
     axis, start = axis_of(node["axis"], len(whole.shape)), 0
     for value in values:
-        part = strided.take(whole.tensor, axis, start, value.shape[axis])
+        target = strided.take(whole.tensor, axis, start, value.shape[axis])
         start += value.shape[axis]
-        if value.home is not whole.home or value.tensor != part:
-            plan.copy(value, whole.viewed(part), node.output)
+        if value.home is not whole.home or value.tensor != target:
+            plan.copy(value, whole.viewed(target), node.output)
     plan.values[node.output] = whole
 
 

@@ -44,7 +44,7 @@ def _same_shape(
     x, strides = _joinable(plan, x, axes, keep_order=keep_order)
     y = plan.make(name, strides)
     both = strided.around([x.tensor, y.tensor], axes, keep_order=keep_order)
-    if both is None:  # made in a part of another value, whose axes do not join
+    if both is None:  # made inside another value, whose axes do not join
         y = plan.values[name] = plan.new(x.shape, strides)
         both = strided.around([x.tensor, y.tensor], axes, keep_order=keep_order)
     assert both is not None
@@ -111,13 +111,13 @@ def _group_norm(plan: TensorPlan, node: Node) -> None:
     )
     whole, sides = reshaped(plan, y, shape), (shape[1], *[1] * (len(shape) - 2))
 
-    def part(name: str) -> Value | None:
+    def vector(name: str) -> Value | None:
         tensor = node[name]
         if tensor is None:
             return None
         return plan.constant(tensor, sides, lambda: plan.weights.weights.dense(tensor))
 
-    scale, shift = part("weight"), part("bias")
+    scale, shift = vector("weight"), vector("bias")
     define(plan, node.output, affine(whole, scale, shift, shape))
 
 

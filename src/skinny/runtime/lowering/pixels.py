@@ -15,19 +15,19 @@ from skinny.runtime.tensor_plan import Lowering, TensorPlan, Value
 
 
 def _shuffle(plan: TensorPlan, node: Node) -> None:
-    """A view of the input with an axis for each part of a channel and of a position, copied in the
-    order that the result has them."""
+    """A view of the input with an axis for each factor of a channel and of a position, copied in
+    the order that the result has them."""
     x, shape = plan.value(node.inputs[0]), plan.spec(node.output).shape
     *outer, channels, height, width = x.shape
     r, n = node["factor"], len(outer)
-    parts: Shape
+    split_shape: Shape
     if node.op == "pixel_shuffle":
-        parts = (*outer, channels // (r * r), r, r, height, width)
+        split_shape = (*outer, channels // (r * r), r, r, height, width)
         order = (*range(n), n, n + 3, n + 1, n + 4, n + 2)
     else:
-        parts = (*outer, channels, height // r, r, width // r, r)
+        split_shape = (*outer, channels, height // r, r, width // r, r)
         order = (*range(n), n, n + 2, n + 4, n + 1, n + 3)
-    split = reshaped(plan, x, parts)
+    split = reshaped(plan, x, split_shape)
     turned = split.viewed(strided.permute(split.tensor, order))
     y = plan.make(node.output)
     target = strided.reshape(Tensor(0, y.tensor.offset, shape, y.tensor.strides), turned.shape)

@@ -8,14 +8,14 @@ from skinny.runtime import strided
 from skinny.runtime.convolution import geometry
 from skinny.runtime.layout import compact
 from skinny.runtime.lowering.chains import Images, convolve
-from skinny.runtime.lowering.images import as_plane, is_image, plane, windows
+from skinny.runtime.lowering.images import as_image, image_shape, is_image, windows
 from skinny.runtime.lowering.joining import fill
 from skinny.runtime.lowering.stages import POINTWISE, Stage, absorb
 from skinny.runtime.tensor_plan import Lowering, TensorPlan, Value
 
 
 def _conv_transpose(plan: TensorPlan, node: Node) -> None:
-    inputs, per_group, *kernel = plane(plan.weights.shape(node["weight"]))
+    inputs, per_group, *kernel = image_shape(plan.weights.shape(node["weight"]))
     outputs = per_group * node["groups"]
     shape = (outputs, inputs // node["groups"], kernel[0], kernel[1])
     stage = absorb(
@@ -23,7 +23,7 @@ def _conv_transpose(plan: TensorPlan, node: Node) -> None:
         Stage(node["weight"], node["bias"], shape, node.output, node["groups"], form="mirrored"),
         1,
     )
-    samples, _, height, width = plane(plan.spec(node.output).shape)
+    samples, _, height, width = image_shape(plan.spec(node.output).shape)
     given = windows(node)
     source = _spread(plan, node, shape[2:], (height, width))
     form = geometry(
@@ -48,7 +48,7 @@ def _conv_transpose(plan: TensorPlan, node: Node) -> None:
 def _spread(plan: TensorPlan, node: Node, kernel: tuple[int, ...], out: tuple[int, ...]) -> Value:
     """The input, its elements `stride` apart, zeros between and around them, or cropped: exactly
     what the kernel sees."""
-    x, given = as_plane(plan.value(node.inputs[0])), windows(node)
+    x, given = as_image(plan.value(node.inputs[0])), windows(node)
     source = x.tensor
     sides = [side + d * (k - 1) for side, k, d in zip(out, kernel, given["dilation"], strict=True)]
     whole = plan.new((*source.shape[:2], *sides))
