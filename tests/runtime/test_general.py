@@ -323,7 +323,7 @@ def test_an_index_outside_the_embedding_is_told(path):
     skinny.pack(nn.Embedding(10, 4), path, example=torch.zeros(1, 3, dtype=torch.int64))
     net = quiet(path)
     for index in (-1, 10):
-        with pytest.raises(InputError, match="outside the 10 entries"):
+        with pytest.raises(InputError, match=r"10 (entries|rows)"):
             call(net, np.full((1, 3), index))
 
 
