@@ -285,3 +285,16 @@ def test_a_recurrent_network_with_attention_packs_its_zeros(tmp_path):
     packed = skinny.unpack(tmp_path / "tagger.skinny")
     kept = {name: int((packed[name] != 0).sum()) for name in iht.weights}
     assert kept == iht.finish()
+
+
+def test_a_budget_rule_reaches_a_weight_by_each_of_its_names():
+    spectral = parametrizations.spectral_norm(nn.Linear(4, 4))
+    tied = nn.Linear(4, 4)
+    tied.weight = (down := nn.Linear(4, 4)).weight
+    model = nn.Sequential(spectral, down, tied)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    line = timeline.oneshot(epochs=2, sparsity=0.5, dense=1)
+    iht = IHT(model, optimizer, line, budget={"0": 3, "2": 5})
+    iht.begin_epoch()
+    iht.begin_epoch()
+    assert iht.finish() == {"0.parametrizations.weight.original": 3, "1.weight": 5}

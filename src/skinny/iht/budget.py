@@ -4,7 +4,7 @@ Every function here is pure and returns {layer: k}. Sparsity is the fraction *re
 weights at sparsity s keeps k = round((1 - s) n), and never fewer than one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from math import prod
 
@@ -14,6 +14,7 @@ from skinny.errors import SkinnyError
 from skinny.iht.threshold import count_largest
 
 Shapes = Mapping[str, tuple[int, ...]]
+Names = Mapping[str, Sequence[str]]
 Rules = Mapping[str, float | int]  # name pattern -> a sparsity (float) or a count k (int)
 
 
@@ -36,15 +37,20 @@ def uniform(shapes: Shapes, sparsity: float) -> dict[str, int]:
 
 
 def per_layer(
-    shapes: Shapes, sparsity: float, rules: Rules, progress: float = 1.0
+    shapes: Shapes,
+    sparsity: float,
+    rules: Rules,
+    progress: float = 1.0,
+    names: Names | None = None,
 ) -> dict[str, int]:
     """Layers that match a rule follow it, all others take `sparsity`.
 
-    A pattern is a shell glob over layer names; the first rule that matches a layer holds. While a
+    A pattern is a shell glob over layer names (`names`: all that a layer answers to, if there are
+    more than its own); the first rule that matches a layer holds. While a
     progressive timeline is on its way (`progress` < 1), a rule's layer has that share of the
     removals its rule asks for.
     """
-    by_layer = resolve_rules(shapes, rules)
+    by_layer = resolve_rules(shapes, rules, names)
     counts = {}
     for name, shape in shapes.items():
         n, rule = prod(shape), by_layer.get(name)
@@ -98,11 +104,14 @@ def matches(name: str, pattern: str) -> bool:
     return fnmatchcase(name, pattern) or fnmatchcase(name.rpartition(".")[0], pattern)
 
 
-def resolve_rules(shapes: Shapes, rules: Rules) -> dict[str, float | int]:
+def resolve_rules(
+    shapes: Shapes, rules: Rules, names: Names | None = None
+) -> dict[str, float | int]:
     """{layer: its rule} for the layers that have one; an impossible rule is an error."""
     resolved: dict[str, float | int] = {}
+    aliases = names or {name: (name,) for name in shapes}
     for pattern, rule in rules.items():
-        touched = [name for name in shapes if matches(name, pattern)]
+        touched = [name for name in shapes if any(matches(n, pattern) for n in aliases[name])]
         if not touched:
             raise SkinnyError(
                 f"the budget rule {pattern!r} matches no prunable layer; there are: "

@@ -341,8 +341,8 @@ class IHT:
         if self._budget == "global":
             return budgets.globally(self.weights, sparsity)
         assert not isinstance(self._budget, str)
-        progress = sparsity / self.timeline.target
-        return budgets.per_layer(shapes, sparsity, self._budget, progress)
+        progress, names = sparsity / self.timeline.target, self._selection.names
+        return budgets.per_layer(shapes, sparsity, self._budget, progress, names)
 
     def _before_step(self, names: list[str]) -> None:
         if self._cursor.index < 0:

@@ -27,6 +27,7 @@ class Selection:
     """What is thresholded of a model, and what is left dense without anybody having asked."""
 
     weights: dict[str, nn.Parameter]
+    names: dict[str, tuple[str, ...]]  # all that a weight answers to
     left: list[Candidate]
     parameters: int  # of the whole model, tied ones once
 
@@ -118,8 +119,12 @@ def select(
         if candidate.refusal is not None:
             raise SkinnyError(candidate.refusal)
         ranks.check_supported(candidate.name, candidate.parameter)
-    weights = {candidate.name: candidate.parameter for candidate in kept}
-    return Selection(weights, left, sum(parameter.numel() for parameter in model.parameters()))
+    return Selection(
+        weights={candidate.name: candidate.parameter for candidate in kept},
+        names={candidate.name: candidate.names for candidate in kept},
+        left=left,
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+    )
 
 
 def find(model: nn.Module, shapes: Mapping[str, list[int]]) -> dict[str, nn.Parameter]:

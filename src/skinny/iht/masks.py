@@ -7,12 +7,14 @@ from torch import Tensor
 
 from skinny.errors import SkinnyError
 from skinny.iht import ranks, threshold
+from skinny.iht.threads import one_thread
 
 Masks = dict[str, Tensor]
 
 _INTEGER = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
+@one_thread()
 def build(
     weights: Mapping[str, Tensor],
     counts: Mapping[str, int],
