@@ -155,6 +155,15 @@ void dense(const TileInput& in, int rows, int vectors, const DenseTaps& taps, fl
     }
 }
 
+void copy(const float* from, ptrdiff_t from_stride, float* to, ptrdiff_t to_stride, size_t rows,
+          size_t count) {
+  for (size_t row = 0; row < rows; ++row, from += from_stride, to += to_stride) {
+    size_t i = 0;
+    for (; i + V <= count; i += V) store(to + i, load(from + i));
+    if (i < count) store_some(to + i, load_some(from + i, count - i), count - i);
+  }
+}
+
 // A kernel for every shape of tile.
 #define TILES(Index)                                                                           \
   {{},                                                                                          \
@@ -182,6 +191,7 @@ const TileKernels tile{V,
                        expand,
                        {TILES(uint8_t), STRIDED_TILES(uint8_t)},
                        {TILES(uint16_t), STRIDED_TILES(uint16_t)},
+                       copy,
                        dense};
 
 }  // namespace skinny::SKINNY_SET

@@ -61,15 +61,20 @@ void Chain::store_tile(const Grid& grid, const ThreadContext& context, const Rin
                        size_t floats) const {
   size_t stride = tile_vectors * grid.lanes;
   size_t used = std::min(floats, grid.columns - column);
+  if (!flat) {
+    size_t to_stride = ring ? ring->rows * ring->floats : out.channel_stride * context.n;
+    for (size_t r = 0; r < rows; ++r) {
+      float* to = ring ? ring->row(channels.begin, row + r)
+                       : context.at(grid.out.at(channels.begin, row + r));
+      SKINNY_CHOOSE(tile).copy(from + channels.begin * stride + r * floats,
+                               static_cast<ptrdiff_t>(stride), to + column,
+                               static_cast<ptrdiff_t>(to_stride), channels.end - channels.begin,
+                               used);
+    }
+    return;
+  }
   for (size_t channel = channels.begin; channel < channels.end; ++channel) {
     const float* tile = from + channel * stride;
-    if (!flat) {
-      for (size_t r = 0; r < rows; ++r) {
-        float* to = ring ? ring->row(channel, row + r) : context.at(grid.out.at(channel, row + r));
-        std::memcpy(to + column, tile + r * floats, used * sizeof(float));
-      }
-      continue;
-    }
     for (size_t at = column; at < column + used;) {  // skip the padding between the rows
       size_t y = at / in.row_stride, x = at % in.row_stride;
       size_t stop = std::min(column + used, y * in.row_stride + out.width);
@@ -84,10 +89,8 @@ void Chain::store_tile(const Grid& grid, const ThreadContext& context, const Rin
 // Copies a tile of all input channels to [channel][stride].
 void Chain::copy_tile(const float* from, float* to, size_t floats, size_t stride) const {
   const ConvWeights& weights = *stages[0].weights;
-  ptrdiff_t channel_stride = stages[0].offsets.tap_stride;
-  for (size_t channel = 0; channel < weights.taps() * weights.groups(); ++channel)
-    std::memcpy(to + channel * stride, from + static_cast<ptrdiff_t>(channel) * channel_stride,
-                floats * sizeof(float));
+  SKINNY_CHOOSE(tile).copy(from, stages[0].offsets.tap_stride, to, static_cast<ptrdiff_t>(stride),
+                           weights.taps() * weights.groups(), floats);
 }
 
 // One tile, through all stages.

@@ -86,6 +86,9 @@ struct TileKernels {
   size_t (*expand)(const uint8_t* masks, size_t rows, size_t bytes, uint8_t* indices);
   SparseTiles<uint8_t> small;
   SparseTiles<uint16_t> large;
+  // Copies `count` floats of each of `rows` rows: short ones, for which a call each is too much.
+  void (*copy)(const float* from, ptrdiff_t from_stride, float* to, ptrdiff_t to_stride,
+               size_t rows, size_t count);
   void (*dense)(const TileInput& in, int rows, int vectors, const DenseTaps& taps, float* out,
                 size_t stride, const Accumulation& accumulation);
 };
