@@ -104,5 +104,5 @@ def check_equal(name: str, result: np.ndarray, expected: np.ndarray) -> None:
         raise RuntimeError(f"{name} computes something else: relative error {error:.1e}")
 
 
-def row(title: str, *cells: str) -> str:
-    return title.ljust(30) + "".join(cell.rjust(12) for cell in cells)
+def row(title: str, *cells: str, width: int = 12) -> str:
+    return title.ljust(30) + "".join(cell.rjust(width) for cell in cells)

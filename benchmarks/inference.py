@@ -1,12 +1,13 @@
 """NIN and AlexNet, sparse, on our runtime and on ONNX Runtime, OpenVINO, PyTorch and DeepSparse.
 
-    python -m benchmarks inference [--quick] [--only "batch 1"]
+    python -m benchmarks inference [--suite zoo] [--quick] [--only "batch 1"]
 
 Random weights with uniform random masks, the same for everyone, and one network pruned by training
 (the narrow NIN of docs/results.md at 90 %, or another that `--trained` names). Everyone
 gets the same number of threads; contenders take turns in bursts. DeepSparse 1.8.0 runs in an
 environment of its own, .venv-deepsparse, which `make bench` tries to make. `make bench-avx2` runs
-this benchmark with AVX-512 hidden from everyone.
+this benchmark with AVX-512 hidden from everyone. The suites `zoo` and `busy` are in
+benchmarks/zoo.py.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from benchmarks import zoo
 from benchmarks.common import (
     THREADS,
     Burst,
@@ -61,11 +63,15 @@ IMAGES = {"nin-cifar": (3, 32, 32), "alexnet": (3, 227, 227)}
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--suite", choices=("paper", "zoo", "busy"), default="paper")
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
     parser.add_argument("--only", default="", help="the cases whose name has this in it")
     parser.add_argument("--trained", type=Path, default=TRAINED, help="a packed, trained model")
     options = parser.parse_args([] if arguments is None else arguments)
     rounds = 4 if options.quick else 15
+    if options.suite != "paper":
+        (zoo.run if options.suite == "zoo" else zoo.run_busy)(rounds, options.only)
+        return
     print(describe_machine("onnxruntime", "openvino", "torch", "numpy"))
     module = native.extension()
     print(f"our kernels: {'NumPy' if module is None else module.isa()}")
