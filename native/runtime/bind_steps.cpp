@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "arguments.h"
+#include "depthwise_step.h"
 #include "image_steps.h"
 
 namespace nb = nanobind;
@@ -62,6 +63,18 @@ void add_chain(Engine& e, Mode mode, const View& source, const View& target, siz
   Program& p = e.program(mode);
   add(p, make_chain({p.positions, n, {}}, source, target, height, width, first, flat, tile_rows,
                     tile_vectors_across, split_channels, stages, pool));
+}
+
+void add_depthwise(Engine& e, Mode mode, const View& source, const View& target,
+                   const In<float, 3>& weights, const std::array<size_t, 2>& stride,
+                   const std::array<size_t, 2>& padding, const std::array<size_t, 2>& dilation,
+                   const Floats& bias, float low, float high, const Activation& activation) {
+  require(mode == Mode::single, "a depthwise convolution takes one image at a time");
+  Program& p = e.program(mode);
+  add(p, Depthwise({p.positions, 1, {}}, source, target,
+                   {{weights.shape(1), weights.shape(2)}, stride, padding, dilation},
+                   {weights.data(), weights.data() + weights.size()},
+                   {copy(bias), low, high, activation}));
 }
 
 void add_linear(Engine& e, Mode mode, const View& source, const View& target,
@@ -205,6 +218,9 @@ void bind_steps(nb::class_<Engine>& engine) {
       .def("add_chain", &add_chain, nb::kw_only(), mode, source, target, arg("height"),
            arg("width"), arg("first"), arg("flat"), arg("tile_rows"), arg("tile_vectors"),
            arg("split_channels"), arg("stages"), arg("pool").none())
+      .def("add_depthwise", &add_depthwise, nb::kw_only(), mode, source, target, arg("weights"),
+           arg("stride"), arg("padding"), arg("dilation"), arg("bias"), arg("low"), arg("high"),
+           arg("activation"))
       .def("add_linear", &add_linear, nb::kw_only(), mode, source, target, arg("weights"),
            arg("bias"), arg("activation"))
       .def("add_pool", &add_pool, nb::kw_only(), mode, source, target, arg("pool"))

@@ -88,9 +88,11 @@ void Depthwise::convolve(const ThreadContext& context, const Strip& own, const f
         {offsets_.data() + first_[o], weights_.data() + first_[o], first_[o + 1] - first_[o]},
         {from, shape_.stride[0] * row_floats_, to, out.row_stride, own.rows, out.width,
          epilogue_.bias[o], epilogue_.low, epilogue_.high});
-    if (epilogue_.activation.kind != ActivationKind::none)
-      for (size_t row = 0; row < own.rows; ++row, to += out.row_stride)
-        SKINNY_CHOOSE(pointwise).activate(epilogue_.activation, to, to, out.width);
+    if (epilogue_.activation.kind == ActivationKind::none) continue;
+    bool gaps = out.row_stride != out.width;  // without them, a strip is one long row
+    size_t count = gaps ? own.rows : 1, floats = gaps ? out.width : own.rows * out.width;
+    for (size_t row = 0; row < count; ++row, to += out.row_stride)
+      SKINNY_CHOOSE(pointwise).activate(epilogue_.activation, to, to, floats);
   }
 }
 

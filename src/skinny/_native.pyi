@@ -208,6 +208,21 @@ class Engine:
         stages: Sequence[Stage],
         pool: Pool | None,
     ) -> None: ...
+    def add_depthwise(
+        self,
+        *,
+        mode: Mode,  # single
+        source: _View,  # needs no padding
+        target: _View,
+        weights: NDArray[np.float32],  # [output channels, kernel rows, kernel columns]
+        stride: tuple[int, int],
+        padding: tuple[int, int],  # before the first row and column
+        dilation: tuple[int, int],
+        bias: _Floats,
+        low: float,
+        high: float,
+        activation: Activation,
+    ) -> None: ...
     def add_linear(
         self,
         *,

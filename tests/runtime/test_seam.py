@@ -82,6 +82,18 @@ CHAIN = {
 POOLED = {"target": compact((6, 4, 4))._replace(offset=1024), "tile_rows": 1, "pool": pool()}
 RIGHT = {
     "add_chain": CHAIN,
+    "add_depthwise": {
+        "source": IMAGE,
+        "target": RESULT,
+        "weights": np.ones((4, 3, 3), np.float32),
+        "stride": (1, 1),
+        "padding": (1, 1),
+        "dilation": (1, 1),
+        "bias": floats(4),
+        "low": -1,
+        "high": 1,
+        "activation": NONE,
+    },
     "add_linear": {
         "source": compact((8,)),
         "target": compact((3,))._replace(offset=64),
@@ -197,6 +209,11 @@ TAIL = native.Mode.tail
 INTERLEAVED = native.Mode.interleaved
 MISTAKES = [
     ("add_chain", {"mode": TAIL}, "belongs to a head"),
+    ("add_depthwise", {"mode": TAIL}, "one image at a time"),
+    ("add_depthwise", {"mode": native.Mode.interleaved}, "one image at a time"),
+    ("add_depthwise", {"weights": np.ones((3, 3, 3), np.float32)}, "a kernel and a bias"),
+    ("add_depthwise", {"bias": floats(3)}, "a kernel and a bias"),
+    ("add_depthwise", {"target": IMAGE}, "must not write what it reads"),
     ("add_chain", {"first": POSITIONS}, "read from the arena"),
     *(("add_chain", {"first": huge}, "in the arena") for huge in HUGE),
     *(("add_chain", {**POOLED, "height": huge}, "arena") for huge in (0, POSITIONS, *HUGE)),

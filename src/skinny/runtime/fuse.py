@@ -106,13 +106,13 @@ def fuse(graph: Mapping[str, Any]) -> list[Layer]:
 def chain(
     layers: list[Layer],
     outputs: list[str],
-    joins: Callable[[Layer], bool],
+    joins: Callable[[Layer, Layer], bool],
     pools: Callable[[Layer, Layer], bool],
 ) -> list[Layer]:
     """Joins convolutions with the 1x1 convolutions and the pooling after them.
 
-    joins: is a layer a 1x1 convolution that may be joined to what comes before? pools: may a
-    convolution and the pooling after it be joined?
+    joins: may a convolution and the 1x1 convolution after it be joined? pools: may a convolution
+    and the pooling after it?
     """
     uses = Counter(name for layer in layers for name in layer.inputs)
     uses.update(outputs)
@@ -124,7 +124,7 @@ def chain(
             before.op != "conv" or before.pool is not None or uses[before.output] != 1
         ):
             before = None
-        if before is not None and joins(layer):
+        if before is not None and joins(before, layer):
             before.nodes.extend(layer.nodes)
             before.activations.extend(layer.activations)
             before.output = before.computed = layer.output

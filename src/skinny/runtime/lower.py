@@ -23,7 +23,7 @@ def lower(program: Program, layers: list[Layer], start: str, end: str) -> None:
         layers = chain(
             layers,
             [end],
-            lambda layer: joinable(program, layer),
+            lambda conv, layer: joinable(program, conv, layer),
             lambda conv, layer: poolable(program, conv, layer),
         )
         _choose_padding(program, layers, start, end)

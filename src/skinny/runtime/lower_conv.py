@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from skinny._native import TILE_VECTORS, ActivationKind, Pool, Stage
-from skinny.runtime.convolution import Geometry, pointwise_taps
+from skinny._native import TILE_VECTORS, ActivationKind, Mode, Pool, Stage
+from skinny.runtime.convolution import Geometry, pointwise_taps, runs_depthwise
 from skinny.runtime.fuse import NONE, Activation, Layer
 from skinny.runtime.layout import Buffer, Shape, View, compact
 from skinny.runtime.program import Program
@@ -20,8 +20,10 @@ _TILES_PER_THREAD = 2
 _MAX_FUSED_POOL = 4  # rows under a pooling window that is fused into the chain before it
 
 
-def joinable(program: Program, layer: Layer) -> bool:
+def joinable(program: Program, before: Layer, layer: Layer) -> bool:
     """Whether a layer is a 1x1 convolution that may be chained to the one before it."""
+    if _is_depthwise(program, before):
+        return False
     plain = (
         layer.op == "conv"
         and program.weights.shape(layer.node)[2:] == (1, 1)
@@ -48,10 +50,52 @@ def poolable(program: Program, layer: Layer, after: Layer) -> bool:
 def wanted_view(program: Program, layer: Layer) -> View | None:
     """The layout in which a convolution reads its input; None if it needs space-to-depth first."""
     form = program.weights.geometry(layer.node)
-    return form.view if form.space_to_depth is None else None
+    plain = form.space_to_depth is None and not _is_depthwise(program, layer)
+    return form.view if plain else None
+
+
+def _is_depthwise(program: Program, layer: Layer) -> bool:
+    """Whether a layer runs on the kernel for depthwise convolutions, which pads by itself."""
+    if program.mode != Mode.single or layer.op != "conv" or layer.node["groups"] == 1:
+        return False
+    out = program.shapes[layer.node["output"]]
+    per_group = program.weights.shape(layer.node)[1]
+    return per_group == 1 and runs_depthwise(layer.node["stride"], out[2])
+
+
+def _lower_depthwise(program: Program, layer: Layer) -> None:
+    node, (name,) = layer.node, layer.inputs
+    program.read(name)
+    program.make(layer.output)
+    outputs, _, *kernel = program.weights.shape(node)
+    low, high, other = _clamping(layer.activations[0])
+
+    def emit() -> None:
+        weights = program.weights.weights
+        program.engine.add_depthwise(
+            mode=program.mode,
+            source=program.view(name),
+            target=program.view(layer.output),
+            weights=weights.convolution(node).reshape(outputs, *kernel),
+            stride=tuple(node["stride"]),
+            padding=tuple(node["padding"]),
+            dilation=tuple(node["dilation"]),
+            bias=weights.bias(node["bias"], outputs),
+            low=low,
+            high=high,
+            activation=other.native,
+        )
+
+    _, height, width = program.shapes[layer.output]
+    operations = 2 * program.weights.kept(node) * height * width
+    title = str(node["weight"]).removesuffix(".weight")
+    program.step(StepInfo(title, "conv", "depthwise", operations), emit)
 
 
 def lower_conv(program: Program, layer: Layer) -> None:
+    if _is_depthwise(program, layer):
+        _lower_depthwise(program, layer)
+        return
     form = program.weights.geometry(layer.node)
     name = layer.inputs[0]
     source = None
