@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
+from tests.iht.processes import run
 from torch import nn
 
 from skinny.errors import SkinnyError
@@ -11,14 +11,8 @@ from skinny.iht import timeline
 from skinny.iht.controller import IHT
 
 
-def join(rank, ranks, folder, where="meet"):
-    torch.set_num_threads(1)
-    meeting = f"file://{folder}/{where}"
-    dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=ranks)
-
-
-def train_one_rank(rank, folder):
-    join(rank, 2, folder)
+def train_one_rank(folder):
+    rank = dist.get_rank()
     torch.manual_seed(0)
     plain = nn.Sequential(nn.Linear(12, 16), nn.ReLU(), nn.Linear(16, 3))
     model = nn.parallel.DistributedDataParallel(plain)
@@ -40,11 +34,10 @@ def train_one_rank(rank, folder):
             if iht.sparse:
                 assert all((p[~iht.masks[n]] == 0).all() for n, p in iht.weights.items())
     torch.save((plain.state_dict(), iht.masks, norms), f"{folder}/{rank}.pt")
-    dist.destroy_process_group()
 
 
 def test_every_rank_has_the_same_masks_and_weights(tmp_path):
-    mp.spawn(train_one_rank, args=(str(tmp_path),), nprocs=2)
+    run(train_one_rank, 2, str(tmp_path))
     (weights, masks, norms), (weights_1, masks_1, norms_1) = (
         torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in (0, 1)
     )
@@ -54,8 +47,7 @@ def test_every_rank_has_the_same_masks_and_weights(tmp_path):
     assert norms == norms_1
 
 
-def change_the_weights_of_one_rank(rank, folder):
-    join(rank, 2, folder)
+def change_the_weights_of_one_rank(_):
     torch.manual_seed(0)
     model = nn.parallel.DistributedDataParallel(nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
@@ -63,7 +55,7 @@ def change_the_weights_of_one_rank(rank, folder):
         torch.compile(model, backend="eager"), optimizer, timeline.oneshot(epochs=2, sparsity=0.5)
     )
     iht.begin_epoch()
-    if rank == 1:
+    if dist.get_rank() == 1:
         with torch.no_grad():
             model.module[1].weight.copy_(torch.randn(6, 6))
     before = [weight.clone() for weight in model.parameters()]
@@ -71,8 +63,7 @@ def change_the_weights_of_one_rank(rank, folder):
         iht.begin_epoch()
     assert all(map(torch.equal, model.parameters(), before))
     assert iht.masks is None
-    dist.destroy_process_group()
 
 
 def test_masks_that_differ_are_an_error_on_every_rank_before_anything_is_zeroed(tmp_path):
-    mp.spawn(change_the_weights_of_one_rank, args=(str(tmp_path),), nprocs=2)
+    run(change_the_weights_of_one_rank, 2, str(tmp_path))

@@ -6,8 +6,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
-import torch.multiprocessing as mp
-from tests.iht.test_distributed import join
+from tests.iht.processes import run
 from torch import nn
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
@@ -90,8 +89,8 @@ def make(model, **options):
 
 def check_thresholds(mesh, placements):
     """Masks of shards against masks of the whole, with many ties."""
-    for rows, k, seed in itertools.product((1, 3, 7), (0, 1, 5, 11), range(2)):
-        draw = torch.Generator().manual_seed(seed)
+    for rows, k in itertools.product((1, 3, 7), (1, 5, 11)):
+        draw = torch.Generator().manual_seed(k)
         x = torch.randint(-3, 4, (rows, 11), generator=draw).float()
         within = torch.rand(rows, 11, generator=draw) < 0.9
         if within.sum() < k:
@@ -102,7 +101,7 @@ def check_thresholds(mesh, placements):
             expected = threshold.magnitude_mask(x, k, whole)
             assert torch.equal(threshold.magnitude_mask(spread, k, shards).full_tensor(), expected)
             drawn = [
-                threshold.random_mask(t, k, w, generator=torch.Generator().manual_seed(seed))
+                threshold.random_mask(t, k, w, generator=torch.Generator().manual_seed(k))
                 for t, w in ((x, whole), (spread, shards))
             ]
             assert torch.equal(drawn[1].full_tensor(), drawn[0])
@@ -181,25 +180,21 @@ def check_a_nan_on_one_rank(mesh):
         masking.build({"x": distribute_tensor(x, mesh, [Shard(0)])}, {"x": 3})
 
 
-def two_ranks(rank, folder):
-    join(rank, 2, folder)
+def two_ranks(folder):
     mesh = dist.init_device_mesh("cpu", (2,))
     check_thresholds(mesh, [Shard(0)])
     check_as_in_one_process(*train_and_save(folder))
     check_gathered_weights()
     check_a_nan_on_one_rank(mesh)
     check_refusals(mesh)
-    dist.destroy_process_group()
 
 
-def four_ranks(rank, folder):
-    join(rank, 4, folder, "again")
+def four_ranks(folder):
     check_thresholds(dist.init_device_mesh("cpu", (4,)), [Shard(0)])
     check_thresholds(dist.init_device_mesh("cpu", (2, 2)), [Replicate(), Shard(0)])
     check_as_in_one_process(*load_and_train(folder))
-    dist.destroy_process_group()
 
 
 def test_two_ranks_train_as_one_process_and_four_go_on_from_their_checkpoint(tmp_path):
-    mp.spawn(two_ranks, args=(str(tmp_path),), nprocs=2)
-    mp.spawn(four_ranks, args=(str(tmp_path),), nprocs=4)
+    run(two_ranks, 2, str(tmp_path))
+    run(four_ranks, 4, str(tmp_path))
