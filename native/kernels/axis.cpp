@@ -10,10 +10,6 @@ constexpr int N = 2;                     // vectors of a block of columns: a cac
 constexpr size_t wide = N * lanes;
 constexpr size_t piece = 128;            // entries, or vectors, that are summed in one accumulator
 
-// As NumPy's: NaN if either is NaN.
-inline Vec larger(Vec a, Vec b) { return b > a || b != b ? b : a; }
-inline Vec smaller(Vec a, Vec b) { return b < a || b != b ? b : a; }
-
 // N neighbouring vectors, of which the first `count` floats are in use.
 struct Columns {
   size_t count[N];

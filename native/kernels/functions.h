@@ -18,6 +18,10 @@ inline Vec with_sign(Vec v, Vec sign) {
 // 2^n for -126 <= n <= 127.
 inline Vec power_of_two(IVec n) { return of_bits((n + 127) << 23); }
 
+// As NumPy's: NaN if either is NaN.
+inline Vec larger(Vec a, Vec b) { return b > a || b != b ? b : a; }
+inline Vec smaller(Vec a, Vec b) { return b < a || b != b ? b : a; }
+
 inline Vec root(Vec v) {
 #if defined(__AVX512F__)
   return _mm512_sqrt_ps(v);

@@ -34,9 +34,6 @@ inline void each(const float* a, const float* b, const float* c, float* to, size
 }
 
 inline Vec limit(Vec x, Vec low, Vec high) { return at_most(at_least(x, low), high); }
-// As NumPy's: NaN if either is NaN.
-inline Vec larger(Vec a, Vec b) { return b > a || b != b ? b : a; }
-inline Vec smaller(Vec a, Vec b) { return b < a || b != b ? b : a; }
 
 void arithmetic(Opcode op, const float* a, const float* b, const float* c, float* to, size_t n) {
   switch (op) {

@@ -9,8 +9,6 @@ namespace {
 constexpr size_t block_floats = 512;  // of a register: a dozen registers fit the first-level cache
 constexpr size_t long_row = 96;       // floats that make a block of their own
 
-size_t divide_up(size_t count, size_t unit) { return (count + unit - 1) / unit; }
-
 // About how long an instruction takes for one element.
 double cost(Opcode op) {
   switch (op) {

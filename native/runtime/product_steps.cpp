@@ -13,8 +13,6 @@ constexpr size_t block_rows = 96;  // of a product, for which a panel is copied 
 // A dense product reads its operands from registers for several multiplications.
 constexpr double dense_speedup = 3;
 
-size_t divide_up(size_t count, size_t unit) { return (count + unit - 1) / unit; }
-
 // The size, or the stride, of a tensor's last axis (0) or the one before it (1).
 size_t side(const Tensor& t, size_t from_last) { return t.shape[t.rank - 1 - from_last]; }
 size_t stride(const Tensor& t, size_t from_last) { return t.strides[t.rank - 1 - from_last]; }

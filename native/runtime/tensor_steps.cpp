@@ -11,8 +11,6 @@ namespace {
 constexpr size_t chunk = 4096;      // floats of a row that threads divide
 constexpr size_t block_rows = 64;  // of a transposed matrix, done in one go
 
-size_t divide_up(size_t count, size_t unit) { return (count + unit - 1) / unit; }
-
 }  // namespace
 
 Copy::Copy(const Tensor& source, const Tensor& target)

@@ -35,6 +35,8 @@ struct View {
   }
 };
 
+inline size_t divide_up(size_t count, size_t unit) { return (count + unit - 1) / unit; }
+
 struct Range {
   size_t begin, end;
 };
