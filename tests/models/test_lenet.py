@@ -62,8 +62,8 @@ def test_weights_begin_as_pytorch_has_them(make):
 def test_every_layer_of_lenet_5_but_the_last_has_a_relu():
     kinds = [type(layer).__name__ for layer in lenet_5()]
     assert kinds == [
-        *("Conv2d", "ReLU", "MaxPool2d"),
-        *("Conv2d", "ReLU", "MaxPool2d"),
+        *("Conv2d", "MaxPool2d", "ReLU"),
+        *("Conv2d", "MaxPool2d", "ReLU"),
         *("Flatten", "Linear", "ReLU", "Linear"),
     ]
 

@@ -62,11 +62,11 @@ def lenet_5(
     maps = _after_stage(_after_stage(height)) * _after_stage(_after_stage(width))
     layers: OrderedDict[str, nn.Module] = OrderedDict(
         conv1=nn.Conv2d(channels, 20, 5),
+        pool1=nn.MaxPool2d(2),  # before the ReLU, which then has a quarter of the values to pass
         relu1=nn.ReLU(),
-        pool1=nn.MaxPool2d(2),
         conv2=nn.Conv2d(20, 50, 5),
-        relu2=nn.ReLU(),
         pool2=nn.MaxPool2d(2),
+        relu2=nn.ReLU(),
         flatten=nn.Flatten(),
         fc1=nn.Linear(50 * maps, 500),
         relu3=nn.ReLU(),
