@@ -75,7 +75,8 @@ def train(arm: str, seed: int, sparsity: float, lr: float) -> Outcome:
         *(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 10))
     )
     optimizer = torch.optim.AdamW(model.parameters(), lr=lr, fused=True)
-    iht = IHT(model, optimizer, timeline.sdnn(epochs=EPOCHS, sparsity=sparsity))
+    line = timeline.sdnn(epochs=EPOCHS, sparsity=sparsity, r0=0.5)
+    iht = IHT(model, optimizer, line, budget="uniform")
     losses: list[float] = []
     furthest = 0.0
     restored: dict[str, Tensor] = {}

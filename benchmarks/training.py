@@ -58,7 +58,7 @@ def under_iht(
     model: nn.Module, line: timeline.Timeline, x: torch.Tensor, y: torch.Tensor
 ) -> Callable[[], None]:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
-    IHT(model, optimizer, line).begin_epoch()
+    IHT(model, optimizer, line, budget="uniform").begin_epoch()
     return lambda: one_step(model, optimizer, x, y)
 
 

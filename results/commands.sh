@@ -10,7 +10,9 @@ both() {
   sweep mnist-quick --set name=mnist-search --set width=0.5 "$@"
   sweep cifar10-quick --set name=cifar10-search --set width=0.25 --set augment=flip "$@"
 }
-few() { both --seeds 100 101 102 --set train_size=300 --set weight_decay=0.002 "$@"; }
+few() {
+  both --seeds 100 101 102 --set train_size=300 --set weight_decay=0.002 --set r0=0.5 "$@"
+}
 few --set budget=uniform --set method=dense,sdnn --set sparsity=0.5,0.8 --set dense=3 \
   --set sparse=12
 few --set budget=uniform --set method=sdnn --set sparsity=0.5 --set dense=3 --set sparse=12 \
@@ -19,19 +21,21 @@ few --set budget=uniform --set method=sdnn --set sparsity=0.5 --set dense=3 --se
   --set reset_momentum=true
 few --set budget=uniform --set method=sdnn --set sparsity=0.5 --set dense=6 --set sparse=9
 more() { both --set train_size=1000 --set dense=3 --set sparse=12 "$@"; }
-more --seeds 100 --set budget=uniform --set method=dense,sdnn --set sparsity=0.5,0.9 \
+more --seeds 100 --set budget=uniform --set method=dense,sdnn --set sparsity=0.5,0.9 --set r0=0.5 \
   --set weight_decay=0.0005,0.002
 more --seeds 100 101 --set weight_decay=0.002 --set budget=uniform --set method=sdnn \
   --set sparsity=0.9 --set r0=0.9 --set restart_lr=false,true
 more --seeds 100 101 --set weight_decay=0.002 --set budget=erk --set method=sdnn \
-  --set sparsity=0.9 --set r0=none,0.9
+  --set sparsity=0.9 --set r0=0.5,0.9
 sweep mnist-quick --set name=mnist-search --set width=0.5 --set train_size=1000 --set dense=3 \
   --set sparse=12 --seeds 100 --set weight_decay=0.002 --set budget=uniform --set method=sdnn \
-  --set sparsity=0.5,0.9 --set restart_lr=true
+  --set sparsity=0.5,0.9 --set r0=0.5 --set restart_lr=true
 
 # Its second half, made after most of the experiments below: number of cycles, ERK against dense
 # training, weights restored to their last values, and much longer training without weight decay.
-three() { both --seeds 100 101 102 --set train_size=1000 --set weight_decay=0.002 "$@"; }
+three() {
+  both --seeds 100 101 102 --set train_size=1000 --set weight_decay=0.002 --set r0=0.5 "$@"
+}
 three --set method=sdnn --set budget=erk --set sparsity=0.9 --set dense=1 --set sparse=4
 three --set method=sdnn --set budget=erk --set sparsity=0.9 --set dense=2 --set sparse=8
 three --set method=sdnn --set budget=erk --set sparsity=0.9 --set dense=3 --set sparse=12
@@ -45,7 +49,7 @@ long() {
   skinny sweep "$@" --runs search --seeds 100 101 102 --set val_size=5000 --set dropout=0 \
     --set epochs=90 --set batch_size=32 --set lr=0.05 --set eval_every=90 --set train_size=300 \
     --set weight_decay=0 --set budget=uniform --set method=dense,sdnn --set sparsity=0.5,0.8 \
-    --set dense=10 --set sparse=35
+    --set r0=0.5 --set dense=10 --set sparse=35
 }
 long mnist-quick --set name=mnist-search --set width=0.5
 long cifar10-quick --set name=cifar10-search --set width=0.25 --set augment=flip
@@ -55,7 +59,7 @@ long cifar10-quick --set name=cifar10-search --set width=0.25 --set augment=flip
 rates() {
   set -- "$@" --runs search --seeds 100 101 102 --set val_size=5000 --set dropout=0 \
     --set epochs=30 --set batch_size=32 --set eval_every=30 --set train_size=1000 \
-    --set weight_decay=0.002
+    --set weight_decay=0.002 --set r0=0.5
   skinny sweep mnist-quick --set name=mnist-search --set width=0.5 "$@"
   skinny sweep cifar10-quick --set name=cifar10-search --set width=0.25 --set augment=flip "$@"
 }

@@ -73,12 +73,14 @@ def test_runs_of_one_identity_came_out_the_same(write):
         assert one.result["test_errors"] == other.result["test_errors"]
 
 
-# as saved before spans had one pair of names; run folders were then called by another hash
+# As saved before spans had one pair of names; run folders were then called by another hash. The
+# records of that time say what r0 and the budget were: their defaults have changed since.
 EARLIER = {
     "method": "sdnn", "name": "mnist-small", "data": "mnist", "train_size": 1000,
     "model": "nin-mnist", "width": 0.5, "batch_norm": True, "dropout": 0.0, "epochs": 30,
-    "s1": 3, "s2": 12, "dense": None, "sparse": None, "sparsity": 0.9, "r0": None,
-    "weight_decay": 0.002, "batch_size": 32, "channels_last": True, "eval_every": 15, "seed": 4,
+    "s1": 3, "s2": 12, "dense": None, "sparse": None, "sparsity": 0.9, "r0": 0.5,
+    "budget": "uniform", "weight_decay": 0.002, "batch_size": 32, "channels_last": True,
+    "eval_every": 15, "seed": 4,
 }  # fmt: skip
 
 

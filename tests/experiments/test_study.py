@@ -9,7 +9,7 @@ from skinny.experiments.study import Result, Study, from_runs, label_all, refere
 from skinny.training import Config
 
 DENSE = Config(method="dense", sparsity=0.0)
-SDNN = Config(method="sdnn", sparsity=0.5)
+SDNN = Config(method="sdnn", sparsity=0.5, budget="uniform")
 
 
 def run(config, seed, accuracy):

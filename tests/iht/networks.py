@@ -22,7 +22,7 @@ OPTIMIZERS = {
     "rmsprop": (RMSprop, {"lr": 1e-3, "momentum": 0.9, "centered": True, "weight_decay": 1e-2}),
 }
 every_optimizer = pytest.mark.parametrize("kind", OPTIMIZERS)
-LINE = timeline.sdnn(epochs=8, sparsity=0.8, dense=2, sparse=2)  # D2 S2 D2 S2
+LINE = timeline.sdnn(epochs=8, sparsity=0.8, dense=2, sparse=2, r0=0.5)  # D2 S2 D2 S2
 
 
 def network(seed=0):

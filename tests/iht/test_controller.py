@@ -26,7 +26,7 @@ from skinny.iht.controller import IHT
 def test_truncated_weights_are_exactly_zero_after_every_step(kind):
     model = network()
     optimizer = optimizer_for(model, kind)
-    iht = IHT(model, optimizer, LINE)
+    iht = IHT(model, optimizer, LINE, budget="uniform")
     seen = []
 
     def check():

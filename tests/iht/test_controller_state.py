@@ -111,7 +111,7 @@ def test_step_timelines_need_no_call_at_all():
 def test_history_records_sparsity_per_layer_and_the_change_ratio():
     model = network()
     optimizer = optimizer_for(model)
-    iht = IHT(model, optimizer, LINE)
+    iht = IHT(model, optimizer, LINE, budget="uniform")
     iht.begin_epoch()
     iht.begin_epoch()
     iht.begin_epoch()
@@ -257,7 +257,7 @@ def test_state_of_other_layers_is_refused_before_there_is_a_mask():
         ({"restore": "last"}, "made with restore='last', but this IHT has restore='zero'"),
         ({"score": "random"}, "made with score='random', but this IHT has score='magnitude'"),
         ({"seed": 3}, "made with seed=3, but this IHT has seed=0"),
-        ({"budget": "erk"}, "made with budget='erk', but this IHT has budget='uniform'"),
+        ({"budget": "global"}, "made with budget='global', but this IHT has budget='erk'"),
         ({"budget": {"4": 0.5}}, r"made with budget=\[\['4', 0.5\]\], but this IHT has"),
     ],
 )
@@ -288,13 +288,13 @@ BY_STEP = timeline.sdnn(steps=24, sparsity=0.8, dense=6, sparse=6)
 def test_a_training_resumed_without_the_state_of_iht_is_noticed(line, epochs, signs):
     model = network()
     optimizer = optimizer_for(model)
-    iht = IHT(model, optimizer, line)
+    iht = IHT(model, optimizer, line, budget="uniform")
     train(model, optimizer, iht, epochs)
     states = copy.deepcopy([owner.state_dict() for owner in (model, optimizer, iht)])
 
     again = network()
     again_optimizer = optimizer_for(again)
-    again_iht = IHT(again, again_optimizer, line)
+    again_iht = IHT(again, again_optimizer, line, budget="uniform")
     again.load_state_dict(states[0])
     again_optimizer.load_state_dict(states[1])
     with pytest.warns(UserWarning, match=signs):
@@ -303,7 +303,7 @@ def test_a_training_resumed_without_the_state_of_iht_is_noticed(line, epochs, si
 
     whole = network()
     whole_optimizer = optimizer_for(whole)
-    whole_iht = IHT(whole, whole_optimizer, line)
+    whole_iht = IHT(whole, whole_optimizer, line, budget="uniform")
     for owner, state in zip((whole, whole_optimizer, whole_iht), states, strict=True):
         owner.load_state_dict(state)
     train(whole, whole_optimizer, whole_iht, 1)  # a warning would be an error here

@@ -71,7 +71,9 @@ def test_weights_that_something_else_revived_are_counted():
     model, iht = trained(8)
     with torch.no_grad():
         model[4].weight.fill_(1.0)
-    with pytest.raises(SkinnyError, match=r"4.weight has 768 weights, and its budget is 154"):
+    kept = iht.history[-1].kept["4.weight"]
+    assert kept < 768
+    with pytest.raises(SkinnyError, match=f"4.weight has 768 weights, and its budget is {kept}"):
         iht.finish()
 
 

@@ -27,11 +27,22 @@ def test_sdnn_sparsity_follows_the_papers_line():
 
 @pytest.mark.parametrize(
     ("sparsity", "r0", "first"),
-    [(0.9, None, 0.5 + 10 * 0.4 / 60), (0.4, None, 0.4), (0.9, 0.9, 0.9)],
+    [(0.7, None, 0.5 + 10 * 0.2 / 60), (0.4, None, 0.4), (0.9, 0.9, 0.9)],
 )
 def test_r0_is_half_or_the_target_unless_given(sparsity, r0, first):
     line = timeline.sdnn(epochs=60, sparsity=sparsity, dense=10, sparse=20, r0=r0)
     assert line.spans[1].sparsity == pytest.approx(first)
+
+
+@given(st.floats(0.75, 0.9999))
+def test_at_high_sparsity_two_direct_steps_keep_the_same_share_of_what_they_find(sparsity):
+    kept = 1 - timeline.default_r0(sparsity)
+    assert kept * kept == pytest.approx(1 - sparsity)
+
+
+@pytest.mark.parametrize(("sparsity", "r0"), [(0.1, 0.1), (0.5, 0.5), (0.75, 0.5)])
+def test_up_to_three_quarters_r0_is_half_or_the_target(sparsity, r0):
+    assert timeline.default_r0(sparsity) == r0
 
 
 @given(st.integers(1, 400), st.integers(1, 40), st.integers(1, 160), st.floats(0.01, 0.99))
@@ -171,7 +182,7 @@ def test_it_prints_as_a_table():
         "sdnn: 11 epochs, ends sparse at 90.0%\n"
         "epochs  phase   sparsity\n"
         "1       dense   -\n"
-        "2-5     sparse  53.6%\n"
+        "2-5     sparse  70.3%\n"
         "6       dense   -\n"
         "7-11    sparse  90.0%"
     )

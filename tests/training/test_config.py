@@ -16,7 +16,8 @@ from skinny.training.schedule import factor_by_step
 
 
 def test_a_config_survives_json():
-    config = Config(name="x", layers=("conv1=0.5", "fc*=10"), lr_drops=(0.3,), train_size=100)
+    layers = ("conv1=0.5", "fc*=10")
+    config = Config(name="x", layers=layers, budget="uniform", lr_drops=(0.3,), train_size=100)
     assert configs.from_json(configs.to_json(config)) == config
 
 
@@ -69,7 +70,7 @@ def test_whatever_changes_the_outcome_changes_the_identity(field):
     value = getattr(base, field)
     others = {
         "method": "acdc", "optimizer": "adamw", "schedule": "cosine", "precision": "bf16",
-        "augment": "flip", "unit": "step", "init": "he", "budget": "erk", "score": "random",
+        "augment": "flip", "unit": "step", "init": "he", "budget": "global", "score": "random",
         "restore": "last",
     }  # fmt: skip
     if field in others:
@@ -88,7 +89,7 @@ def test_whatever_changes_the_outcome_changes_the_identity(field):
     method=st.sampled_from(METHODS),
     dense=st.sampled_from([None, 1, 2, 5]),
     sparse=st.sampled_from([None, 2, 3]),
-    r0=st.sampled_from([None, 0.1]),
+    r0=st.sampled_from([None, 0.1, timeline.default_r0(0.8)]),
     sparsity=st.sampled_from([0.0, 0.8]),
     budget=st.sampled_from(["uniform", "erk"]),
     schedule=st.sampled_from(["cosine", "step"]),
@@ -97,6 +98,7 @@ def test_whatever_changes_the_outcome_changes_the_identity(field):
 def test_the_canonical_config_trains_the_same(**fields):
     config = Config(**fields)
     assume(config.sparsity > 0 or config.method in ("sdnn", "dense"))
+    assume(config.sparsity >= (config.r0 or 0) or config.method != "sdnn")
     plain = configs.canonical(config)
     line = configs.timeline(config, 1)
     assert configs.timeline(plain, 1).spans == line.spans
@@ -106,6 +108,16 @@ def test_the_canonical_config_trains_the_same(**fields):
     assert configs.identity(plain) == configs.identity(config)
     if plain.method != "dense":
         assert plain.budget == config.budget
+
+
+@pytest.mark.parametrize(
+    ("sparsity", "r0"), [(0.3, 0.3), (0.5, 0.5), (0.9, timeline.default_r0(0.9))]
+)
+def test_r0_at_its_default_is_the_same_run_as_none(sparsity, r0):
+    given_r0 = Config(sparsity=sparsity, r0=r0)
+    assert configs.identity(given_r0) == configs.identity(Config(sparsity=sparsity))
+    other = dataclasses.replace(given_r0, r0=0.1)
+    assert configs.identity(other) != configs.identity(given_r0)
 
 
 # as runs were saved before there was one pair of spans

@@ -21,6 +21,8 @@ def dense(base: Config, label: str = "dense", **changes: Any) -> Arm:
 
 
 def sdnn(base: Config, sparsity: float, label: str | None = None, **changes: Any) -> Arm:
+    """Progressive from 50 % at every sparsity, as the experiments were recorded, unless told."""
+    changes = {"r0": min(0.5, sparsity)} | changes
     return Arm(label or times(sparsity), replace(base, method="sdnn", sparsity=sparsity, **changes))
 
 

@@ -50,7 +50,7 @@ class IHT:
     history: records of the latest mask updates (at most 100), oldest first
     mask_updates: how many there were in all
 
-    budget:  "uniform", "erk", "global", or {pattern: sparsity or k} for single layers
+    budget:  "erk", "uniform" (the paper), "global", or {pattern: sparsity or k} for single layers
     include, exclude:  name patterns, see `skinny.iht.layers.select`
     score:   "magnitude" (the paper), or "random"
     restore: what a truncated weight is when it is restored: "zero" (the paper), or "last", its
@@ -65,7 +65,7 @@ class IHT:
         optimizer: Optimizer | Sequence[Optimizer],
         timeline: Timeline,
         *,
-        budget: str | budgets.Rules = "uniform",
+        budget: str | budgets.Rules = "erk",
         include: str | Sequence[str] | None = None,
         exclude: str | Sequence[str] = (),
         score: Score = "magnitude",

@@ -5,6 +5,7 @@ that follows a sparse one begins with a restoration. A sparse span that follows 
 further and restores nothing. Lengths are whole epochs or whole optimizer steps.
 """
 
+import math
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -113,7 +114,7 @@ def sdnn(
     """The paper's Algorithm 1: dense (s1), sparse (s2), dense, sparse, ..., ending sparse.
 
     Progressive: the mask update at t asks for r(t) = r0 + t (rT - r0) / T with rT = `sparsity` and
-    T the total; r0 is min(0.5, sparsity) unless given, and r0 = sparsity means direct thresholding.
+    T the total; r0 is `default_r0` unless given, and r0 = sparsity means direct thresholding.
     Spans are 6 % (dense) and 24 % (sparse) of the total unless given; the paper has 15 and 150
     epochs. The last sparse span has the target sparsity and takes the rest of the training.
     Sparsity 0 is plain training.
@@ -125,7 +126,7 @@ def sdnn(
     dense = _share(total, _SDNN_DENSE) if dense is None else dense
     sparse = _share(total, _SDNN_SPARSE) if sparse is None else sparse
     _positive(dense=dense, sparse=sparse)
-    r0 = min(0.5, sparsity) if r0 is None else check_sparsity(r0, "r0")
+    r0 = default_r0(sparsity) if r0 is None else check_sparsity(r0, "r0")
     if r0 > sparsity:
         raise SkinnyError(f"r0 is {r0}, above the sparsity aimed at ({sparsity})")
     cycles = total // (dense + sparse)
@@ -141,6 +142,15 @@ def sdnn(
     done = (cycles - 1) * (dense + sparse)
     pieces += [(dense, 0.0), (total - done - dense, sparsity)]
     return _timeline("sdnn", unit, pieces)
+
+
+def default_r0(sparsity: float) -> float:
+    """Where `sdnn` sets out: 50 %, or the target if that is lower; 1 - sqrt(1 - rT) above 75 %.
+
+    Then going from all weights to r0 and from r0 to the target keep the same share of what they
+    find. From 50 % nearly all would be left to the last mask update, with little training after it.
+    """
+    return max(min(0.5, sparsity), 1 - math.sqrt(1 - check_sparsity(sparsity)))
 
 
 def acdc(

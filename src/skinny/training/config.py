@@ -91,7 +91,7 @@ class Config:
     method: Method = "sdnn"
     """When to prune and restore: the paper's sdnn, a baseline, or dense for plain training."""
     sparsity: float = 0.9
-    """The fraction of weights removed in every layer when training ends."""
+    """The fraction of weights removed when training ends."""
     epochs: int = 40
     """How long to train, all spans together."""
     unit: Literal["epoch", "step"] = "epoch"
@@ -101,11 +101,12 @@ class Config:
     sparse: int | None = None
     """Length of a sparse span of sdnn (s2), acdc, dsd, of a round of iterative; else their own."""
     r0: float | None = None
-    """Sparsity that sdnn's progressive thresholding sets out from; --sparsity means direct."""
-    budget: Literal["uniform", "erk", "global"] = "uniform"
-    """How the weights are shared out among layers."""
+    """Sparsity that sdnn's progressive thresholding sets out from (else 0.5, more where --sparsity
+    is above 0.75); the value of --sparsity means direct."""
+    budget: Literal["uniform", "erk", "global"] = "erk"
+    """How the weights are shared out among layers; the paper has the same sparsity in each."""
     layers: tuple[str, ...] = ()
-    """Exceptions to the uniform budget, PATTERN=SPARSITY or PATTERN=K, e.g. conv1=0.5 fc*=100."""
+    """Exceptions from --budget uniform, PATTERN=SPARSITY or PATTERN=K, e.g. conv1=0.5 fc*=100."""
     include: tuple[str, ...] = ()
     """Threshold only layers that match one of these patterns."""
     exclude: tuple[str, ...] = ()
@@ -201,7 +202,10 @@ def check(config: Config) -> Config:
         raise SkinnyError("nesterov needs --optimizer sgd and a momentum above 0")
     rules = layer_rules(config)
     if rules and config.budget != "uniform":
-        raise SkinnyError(f"layers can except from the uniform budget, not from {config.budget!r}")
+        raise SkinnyError(
+            f"layers can except from the uniform budget, not from {config.budget!r}: "
+            "add --budget uniform"
+        )
     for name in ("val_size", "test_size"):
         size = getattr(config, name)
         if size is not None and size < 1:
@@ -262,6 +266,8 @@ def canonical(config: Config) -> Config:
     }
     if config.method == "dense":
         ignored["sparsity"] = 0.0
+    elif config.r0 is not None and config.r0 == timelines.default_r0(config.sparsity):
+        ignored["r0"] = None
     if config.schedule != "step":
         ignored["lr_drops"] = default.lr_drops
     return dataclasses.replace(config, **ignored)
