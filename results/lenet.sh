@@ -20,3 +20,8 @@ sweep --set method=gradual,iterative
 sweep --set weight_decay=0.0002,0.001
 sweep --set lr=0.05,0.2
 skinny record search/lenet-300-100-search-* --into results/records/lenet-search.jsonl
+
+# The experiment itself, on the test images.
+skinny reproduce lenet --scale paper --runs runs --records results/records/lenet.jsonl
+skinny record runs/lenet-* --into results/records/lenet.jsonl
+python results/write.py

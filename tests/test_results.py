@@ -1,5 +1,6 @@
 """docs/results.md says what the records in results/ say."""
 
+import dataclasses
 import importlib.util
 import json
 import re
@@ -19,7 +20,9 @@ DOCS = ROOT / "docs"
 def write():
     spec = importlib.util.spec_from_file_location("write_results", ROOT / "results" / "write.py")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "results")
+        spec.loader.exec_module(module)
     return module
 
 
@@ -58,6 +61,14 @@ def test_an_arm_was_run_for_every_seed_or_not_at_all(write):
     for data in write.SETS:
         for study in write.studies(data):
             assert all(arm.missing == 0 for arm in study.arms if arm.runs), study.title
+
+
+def test_lenet_joins_the_picture_as_soon_as_it_is_trained(write):
+    trained = write.opening.study_of(write.studies("mnist"), "Figure 1")
+    lenet = dataclasses.replace(trained, title="LeNets on MNIST, LeNet-300-100")
+    assert list(write.opening.lenet_line([lenet]).values()) == [lenet]
+    arms = tuple(dataclasses.replace(arm, runs=()) for arm in lenet.arms)
+    assert write.opening.lenet_line([dataclasses.replace(lenet, arms=arms)]) == {}
 
 
 def test_runs_of_one_identity_came_out_the_same(write):

@@ -245,7 +245,7 @@ def test_printing_shows_layers_budget_and_the_share_of_all_parameters():
     with pytest.warns(UserWarning, match="leaves dense"):
         iht = IHT(model, optimizer, timeline.oneshot(epochs=2, sparsity=0.75))
     assert str(iht) == (
-        "IHT, uniform budget at 75.0%: 23.9% of the model's 1,072 parameters\n"
+        "IHT, erk budget at 75.0%: 23.9% of the model's 1,072 parameters\n"
         "layer          shape    weights  kept  sparsity\n"
         "c_attn.weight  16 x 16      256    64     75.0%\n"
         "total of 1                  256    64     75.0%\n"
