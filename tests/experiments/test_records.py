@@ -169,8 +169,6 @@ def test_the_command_records_and_the_others_find_what_it_recorded(trained, tmp_p
         "--set",
         "weight_decay=0.0001",
         "--set",
-        "budget=uniform",
-        "--set",
         "channels_last=false",
     ]
     argv += ["--set", "sparsity=0.5,0.8", "--runs", str(tmp_path / "runs"), "--records", str(kept)]

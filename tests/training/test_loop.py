@@ -24,6 +24,7 @@ TINY = Config(
     sparsity=0.8,
     dropout=0.3,
     batch_norm=True,
+    budget="uniform",
 )
 
 

@@ -141,7 +141,7 @@ def test_figures_and_tables_are_files_too(report):
 def test_the_same_as_markdown(report):
     text = (report / "report.md").read_text("utf-8")
     assert HOSTILE not in text
-    assert "| SDNN-10x |" in text
+    assert "| SDNN-10x, erk budget |" in text
     assert "## How to read this" in text
     for figure in re.findall(r"\]\((.*?)\)", text):
         assert (report / figure).exists()
