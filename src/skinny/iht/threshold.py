@@ -180,10 +180,10 @@ def _kth_largest_key(
         for x, allowed in zip(tensors, within, strict=True):
             here = counts.new_zeros(1 << _DIGIT, device=x.device)
             for _, keys in _key_pieces(ranks.local(x), allowed, dtype):
-                if shift + _DIGIT < key_bits:
+                if shift + _DIGIT < key_bits:  # those with the digits found so far, without them
                     keys = keys[keys >> (shift + _DIGIT) == prefix]
-                digits = (keys >> shift).bitwise_and_((1 << _DIGIT) - 1)
-                here += torch.bincount(digits, minlength=1 << _DIGIT)
+                    keys &= (1 << (shift + _DIGIT)) - 1
+                here += torch.bincount(keys >> shift, minlength=1 << _DIGIT)
             counts += ranks.total(here, x).cpu()
         at_least = counts.flip(0).cumsum(0).flip(0)  # [d]: entries whose digit is d or larger
         digit = int((at_least >= k).nonzero().max())
