@@ -55,8 +55,16 @@ void transpose(const float* from, size_t from_stride, float* to, size_t to_strid
     for (size_t c = 0; c < columns; ++c) to[r * to_stride + c] = from[c * from_stride + r];
 }
 
+void every_second(const float* from, float* to, size_t count) {
+  size_t i = 0;
+  // Not the last entry: after it there need not be another float.
+  for (; i + V < count; i += V)
+    store(to + i, alternate<0>(load(from + 2 * i), load(from + 2 * i + V)));
+  for (; i < count; ++i) to[i] = from[2 * i];
+}
+
 }  // namespace
 
-const StridedKernels strided{transpose};
+const StridedKernels strided{transpose, every_second};
 
 }  // namespace skinny::SKINNY_SET

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "axis.h"
+#include "strided.h"
 
 namespace skinny {
 
@@ -126,6 +127,8 @@ void SpaceToDepth::run_channel(const ThreadContext& context, size_t sample, size
     if (stride_x == 1 && last > first) {
       std::memcpy(to + first * n, from + static_cast<size_t>(low + column[i]) * n,
                   (last - first) * n * sizeof(float));
+    } else if (n == 1 && stride_x == 2 && last > first) {
+      SKINNY_CHOOSE(strided).every_second(from + low * 2 + column[i], to + low, last - first);
     } else if (n == 1) {
       for (int64_t x = low; x < high; ++x) to[x] = from[x * stride_x + column[i]];
     } else {
