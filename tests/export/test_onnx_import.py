@@ -8,6 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tests.graph import running
 
+import skinny
 from skinny.errors import SkinnyError
 from skinny.export import onnx_import
 
@@ -174,6 +175,21 @@ def test_shapes_computed_in_the_graph_stay_free(tmp_path):
     model = build(chain, tensors, 13, shape=("batch", 8, "length"))
     graph = agree(tmp_path, model, (1, 8, 3), (3, 8, 10), (2, 8, 1))
     assert graph.free_sizes == ("batch", "length")
+
+
+def test_an_example_fixes_the_sizes_that_a_file_leaves_free(tmp_path):
+    """As of a reader of text lines that says it takes any height, but means 48."""
+    nodes = [node("Reshape", "x sides", "r"), node("Relu", "r")]
+    sides = ints("sides", 0, 3, 48, -1)
+    path = write(tmp_path, build(nodes, [sides], shape=("n", 3, "height", "width")))
+    with pytest.raises(SkinnyError, match="cannot express Reshape"):
+        skinny.pack(path, tmp_path / "a.skinny")
+    example = {"x": np.zeros((1, 3, 48, 32), np.float32)}
+    skinny.pack(path, tmp_path / "a.skinny", example=example, dynamic={"x": {3: "width"}})
+    assert skinny.load(tmp_path / "a.skinny").inputs == {"x": ("n", 3, 48, "width")}
+    for wrong in ({"y": example["x"]}, example["x"], {"x": np.zeros(3)}):
+        with pytest.raises(SkinnyError, match="the example"):
+            skinny.pack(path, tmp_path / "a.skinny", example=wrong)
 
 
 def test_a_branch_of_a_known_condition_is_inlined(tmp_path):

@@ -1,16 +1,16 @@
 """Writes docs/networks.md: what of each network of the zoo runs natively, and how fast.
 
-python -m tests.zoo.write [NAME ...]     (with names, prints their rows and writes nothing)
+python -m tests.zoo.write             which operations run by references
+python -m tests.zoo.write --speed     the same, and measures; otherwise the speeds stay
 """
 
 import argparse
-import gc
 import os
 import tempfile
 import time
 import warnings
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from benchmarks.common import THREADS, describe_machine, interleave
@@ -26,80 +26,61 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "networks.md"
 SECONDS = 4.0  # of measuring, for each network
 HEAD = """# Networks
 
-`python -m tests.zoo.write` writes this page. The networks are those of `tests/zoo`, where small
-versions of them are packed, run, compared with torch to 1e-4, written as ONNX, run by ONNX Runtime
-and imported back from ONNX; those of Hugging Face `transformers` are built from configurations.
-Here they have the sizes people use, or nearly, and random weights, 90 % of the large matrices zero.
+`python -m tests.zoo.write` writes this page. The networks are those of `tests/zoo`: plain modules,
+and some of Hugging Face `transformers`, built from configurations. The tests pack and run a small
+version of each with random weights, many of them zero, compare it with torch to 1e-4, write it as
+ONNX, run that by ONNX Runtime, and import it back.
 
-*By references* names the operations that have no kernel yet, or none for these shapes: NumPy
-computes them, correctly and slowly. Everything else runs on compiled kernels. *Weights* counts all,
-zeros included. Speed is of one sample, in milliseconds, best of {rounds} interleaved calls at
-least; ONNX Runtime computes the zeros, too. A ratio above 1 means that Skinny is faster.
+## What runs natively
 
-{machine}; load average while measuring {load}.
+Operations that have no kernel yet, or none for these shapes, run by their NumPy references, which
+is correct and slow; everything else runs on compiled kernels.
 
-| network | weights | input | by references | Skinny | ONNX Runtime | ratio |
-| --- | ---: | --- | --- | ---: | ---: | ---: |
+| network | inputs | free sizes | by references |
+| --- | --- | --- | --- |
 """
+SPEED = """
+## Speed
 
+Milliseconds for one sample, best of {rounds} interleaved calls at least, at the sizes people use or
+nearly (`full` in `tests/zoo/zoo.py` and `hugging.py`), 90 % of the large matrices zero at random;
+ONNX Runtime computes the zeros, too. A ratio above 1 means that Skinny is faster. {machine}; load
+average {load:.0f}.
 
-class Row(NamedTuple):
-    network: str
-    weights: int
-    inputs: dict[str, np.ndarray]
-    references: set[str]
-    seconds: dict[str, list[float]]
-
-    def __str__(self) -> str:
-        shapes = ", ".join("x".join(map(str, x.shape[1:])) for x in self.inputs.values())
-        best = {name: 1000 * min(times) for name, times in self.seconds.items()}
-        ours, theirs = best["skinny"], best["onnxruntime"]
-        cells = [
-            self.network, f"{self.weights / 1e6:.2f} M", shapes,
-            ", ".join(sorted(self.references)) or "none", f"{ours:.3g}", f"{theirs:.3g}",
-            f"{theirs / ours:.2f}",
-        ]  # fmt: skip
-        return f"| {' | '.join(cells)} |"
+| network | weights | inputs | Skinny | ONNX Runtime | ratio |
+| --- | ---: | --- | ---: | ---: | ---: |
+"""
+MEASURED = (
+    "mobilenet_v2", "mobilenet_v3", "efficientnet", "densenet", "squeezenet", "resnet", "unet",
+    "audio", "mlp", "tabular", "lstm", "bert", "llama", "vit", "convnext",
+)  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(ZOO))
-    names = parser.parse_args().names
+    parser.add_argument("--speed", action="store_true", help="measure, which takes minutes")
+    options = parser.parse_args()
     warnings.filterwarnings("ignore", "these operations have no kernel")
-    rows = []
-    for name in names or ZOO:
-        rows.append(measured(ZOO[name]))
-        print(rows[-1], flush=True)
-        gc.collect()
-    if not names:
-        head = HEAD.format(
-            machine=describe_machine("onnxruntime", "torch", "transformers", "numpy"),
-            load=f"{os.getloadavg()[2]:.0f}",
-            rounds=min(len(row.seconds["skinny"]) for row in rows),
-        )
-        with atomic_write(DOCUMENT) as out:
-            out.write((head + "\n".join(map(str, rows)) + "\n").encode())
+    page = HEAD
+    for network in ZOO.values():
+        page += covered(network) + "\n"
+        print(page.splitlines()[-1], flush=True)
+    if options.speed:
+        page += measured()
+    elif DOCUMENT.exists():
+        _, mark, rest = DOCUMENT.read_text("utf-8").partition("\n## Speed\n")
+        page += mark + rest
+    with atomic_write(DOCUMENT) as out:
+        out.write(page.encode())
 
 
-def measured(network: Network) -> Row:
+def covered(network: Network) -> str:
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.skinny"
-        example = network.inputs(1, network.size[1])
-        skinny.pack(build(network, full=True), path, example=example)
-        net = skinny.load(path, threads=THREADS)
-        inputs = {name: x.numpy() for name, x in example.items()}
-        contenders = {
-            "skinny": lambda: net(**inputs),
-            "onnxruntime": prepare("onnxruntime", path, inputs, THREADS),
-        }
-        start = time.perf_counter()
-        found = references(net, inputs)  # runs the network twice
-        rounds = int(SECONDS / (time.perf_counter() - start))
-        seconds = interleave(contenders, min(50, max(3, rounds)))
-        with skinny.packing.open(path) as file:
-            weights = sum(int(np.prod(file.entry(name).shape)) for name in file.names)
-    return Row(network.name, weights, inputs, found, seconds)
+        net, inputs = packed(network, Path(folder) / "model.skinny", full=False)
+        found = references(net, inputs)
+    free = dict.fromkeys(name for axes in network.dynamic.values() for name in axes.values())
+    cells = [network.name, shapes(inputs), ", ".join(free), ", ".join(sorted(found)) or "none"]
+    return f"| {' | '.join(cells)} |"
 
 
 def references(net: Any, inputs: dict[str, np.ndarray]) -> set[str]:
@@ -108,6 +89,40 @@ def references(net: Any, inputs: dict[str, np.ndarray]) -> set[str]:
         return set()
     rows = net.profile(**inputs, repeats=1).rows
     return {row.step.op for row in rows if row.step.kernel == "NumPy reference"}
+
+
+def measured() -> str:
+    rows, fewest = "", 10**9
+    for name in MEASURED:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.skinny"
+            net, inputs = packed(ZOO[name], path, full=True)
+            call = lambda net=net, inputs=inputs: net(**inputs)  # noqa: E731
+            start = time.perf_counter()
+            call()
+            rounds = min(50, max(5, int(SECONDS / (time.perf_counter() - start))))
+            peer = prepare("onnxruntime", path, inputs, THREADS)
+            seconds = interleave({"skinny": call, "onnxruntime": peer}, rounds)
+            with skinny.packing.open(path) as file:
+                weights = sum(int(np.prod(file.entry(name).shape)) for name in file.names)
+        ours, theirs = (1000 * min(times) for times in seconds.values())
+        cells = [name, f"{weights / 1e6:.2f} M", shapes(inputs), f"{ours:.3g}", f"{theirs:.3g}",
+                 f"{theirs / ours:.2f}"]  # fmt: skip
+        rows, fewest = f"{rows}| {' | '.join(cells)} |\n", min(fewest, rounds)
+        print(rows.splitlines()[-1], flush=True)
+    machine = describe_machine("onnxruntime", "torch", "transformers", "numpy")
+    return SPEED.format(rounds=fewest, machine=machine, load=os.getloadavg()[2]) + rows
+
+
+def packed(network: Network, path: Path, *, full: bool) -> tuple[Any, dict[str, np.ndarray]]:
+    """The packed network, loaded, and one sample."""
+    example = network.inputs(1, network.size[full])
+    skinny.pack(build(network, full=full), path, example=example)
+    return skinny.load(path, threads=THREADS), {name: x.numpy() for name, x in example.items()}
+
+
+def shapes(inputs: dict[str, np.ndarray]) -> str:
+    return ", ".join("x".join(map(str, x.shape[1:])) for x in inputs.values())
 
 
 if __name__ == "__main__":

@@ -38,13 +38,14 @@ def pack(
 ) -> None:
     """Write a model, a state_dict, or an ONNX file to one packed file that needs no torch to run.
 
-    example: inputs of the model, a tensor, several by position, or a mapping by name, from which
-    the graph is taken (the batch size does not matter); weights_only leaves the graph out, and a
-    state_dict has none. dynamic: sizes beside the batch that callers choose, as
-    {"input_ids": {1: "length"}}. preprocessing: mean and std, and optionally scale, resize and crop
-    (docs/format.md). values: "exact" brings every value back as it is, and every zero as 0.0 (-0.0
-    too, unless signed_zeros); "fp16", "bf16" and "int8" round the weights. config_hash, sparsity:
-    where it came from.
+    example: inputs of the model, a tensor, several by position, or a mapping by name, from
+    which the graph is taken (the batch size does not matter); weights_only leaves the graph
+    out, and a state_dict has none. dynamic: sizes beside the batch that callers choose, as
+    {"input_ids": {1: "length"}}. An ONNX file needs no example; one by name fixes the sizes
+    that it leaves free, except the batch and those of `dynamic`. preprocessing: mean and std,
+    and optionally scale, resize and crop (docs/format.md). values: "exact" brings every value
+    back as it is, and every zero as 0.0 (-0.0 too, unless signed_zeros); "fp16", "bf16" and
+    "int8" round the weights. config_hash, sparsity: where it came from.
 
     The model is packed in eval mode and left as it was.
     """
@@ -52,7 +53,7 @@ def pack(
     format_ = 1
     tensors: Any
     if isinstance(model, str | os.PathLike):
-        tensors, graph, format_ = read_onnx(model)
+        tensors, graph, format_ = read_onnx(model, example, dynamic)
     elif isinstance(model, nn.Module):
         model = unwrapped(model)
         warn_if_unfinished(model)

@@ -7,7 +7,7 @@ and normalised.
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,9 +26,26 @@ _LARGEST = 2**31 - 1  # protobuf's limit
 _TYPICAL = (64, 32, 16, 128, 224, 8)  # sizes to try where a size beside the batch is free
 
 
-def read_onnx(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str, Any], int]:
-    """An ONNX file as `packing.write` takes it: tensors, the graph, and the graph's format."""
-    graph, arrays = read(path)
+def read_onnx(
+    path: str | os.PathLike[str],
+    example: Any = None,
+    dynamic: Mapping[str, Mapping[int, str]] | None = None,
+) -> tuple[dict[str, Array], dict[str, Any], int]:
+    """An ONNX file as `packing.write` takes it: tensors, the graph, and the graph's format.
+
+    example: arrays by input name, to fix sizes that the file leaves free, except the batch and
+    those that `dynamic` names.
+    """
+    if example is None and not dynamic:
+        graph, arrays = read(path)
+    elif isinstance(example, Mapping) and all(hasattr(x, "shape") for x in example.values()):
+        shapes = {name: tuple(map(int, x.shape)) for name, x in example.items()}
+        graph, arrays = read(path, shapes, dynamic or {})
+    else:
+        raise SkinnyError(
+            "the example of an ONNX file, which dynamic needs, too, is a mapping from the names of "
+            f"its inputs to arrays; got {type(example).__name__}"
+        )
     return arrays, *graph_record(graph, Stored(arrays))
 
 

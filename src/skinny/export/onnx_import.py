@@ -36,15 +36,19 @@ _DTYPES = {number: name for name, number in ONNX_DTYPES.items()} | {
 
 
 def read(
-    path: str | os.PathLike[str], shapes: Mapping[str, tuple[int, ...]] | None = None
+    path: str | os.PathLike[str],
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    free: Mapping[str, Mapping[int, str]] | None = None,
 ) -> tuple[Graph, dict[str, Array]]:
     """The graph of an ONNX file and the tensors it uses.
 
-    shapes: of inputs, typical ones; free sizes stay free, but importing may need a typical size.
+    shapes: of inputs, typical ones; importing may need a typical size. free: {input: {axis: name}}
+    of the sizes that stay free beside that of axis 0; others are then fixed to those in `shapes`.
+    By default all sizes stay free that the file leaves free.
     """
     model, opset = _load(Path(path))
     try:
-        return _Import(model, opset, Path(path).parent, shapes or {}).run()
+        return _Import(model, opset, Path(path).parent, shapes or {}, free).run()
     except (GraphError, MisfitError) as problem:
         raise SkinnyError(f"{path} is not a network that can be packed: {problem}") from None
 
@@ -153,13 +157,20 @@ def _external(proto: Any, folder: Path) -> Array:
 
 class _Import:
     def __init__(
-        self, model: Any, opset: int, folder: Path, shapes: Mapping[str, tuple[int, ...]]
+        self,
+        model: Any,
+        opset: int,
+        folder: Path,
+        shapes: Mapping[str, tuple[int, ...]],
+        free: Mapping[str, Mapping[int, str]] | None,
     ) -> None:
         self.onnx, self.graph, self.opset = onnx_module(), model.graph, opset
         self.tensors = _Tensors({proto.name: proto for proto in self.graph.initializer}, folder)
         given = {proto.name for proto in self.graph.initializer}
         declared = [value for value in self.graph.input if value.name not in given]
         inputs = [_input(value) for value in declared]
+        if free is not None:
+            inputs = [_fixed(value, shapes, free) for value in inputs]
         self.values: dict[str, Operand] = {value.name: value.name for value in inputs}
         self.problems: dict[str, list[str]] = {}
         self.failed: set[str] = set()
@@ -295,6 +306,23 @@ def _input(value: Any) -> Input:
             word = side.dim_param if side.dim_param.isidentifier() else f"{value.name}_{axis}"
             sides.append("batch" if axis == 0 and not side.dim_param else word)
     return Input(value.name, _DTYPES[kind.elem_type], tuple(sides))
+
+
+def _fixed(
+    value: Input, shapes: Mapping[str, tuple[int, ...]], free: Mapping[str, Mapping[int, str]]
+) -> Input:
+    """An input whose free sizes are those of `free` and of axis 0."""
+    given, names = shapes.get(value.name), free.get(value.name, {})
+    if given is None or len(given) != len(value.shape):
+        raise SkinnyError(
+            f"the example has no input {value.name!r:.80} of {len(value.shape)} axes, which the "
+            "network takes"
+        )
+    sides = [
+        names.get(axis, side if axis == 0 else given[axis]) if isinstance(side, str) else side
+        for axis, side in enumerate(value.shape)
+    ]
+    return Input(value.name, value.dtype, tuple(sides))
 
 
 def _samples(inputs: list[Input], shapes: Mapping[str, tuple[int, ...]]) -> list[dict[str, int]]:
