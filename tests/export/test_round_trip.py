@@ -29,6 +29,8 @@ MODELS = {
                                  lambda b, n: torch.randn(b, 4), {}),
     "a class token": (Of(with_class_token, token=torch.randn(1, 1, 4)),
                       lambda b, n: torch.randn(b, 3, 4), {}),
+    "a reflected border": (nn.Sequential(nn.ReflectionPad2d(4), nn.Conv2d(3, 4, 9)),
+                           lambda b, n: torch.randn(b, 3, 16, 16), {}),
     "infinities": (Of(lambda x: x + torch.full((4, 4), -torch.inf).triu(1)),
                    lambda b, n: torch.randn(b, 4, 4), {}),
     "bags of words": (Of(words_in_bags, bag=nn.EmbeddingBag(9, 4, mode="mean")),

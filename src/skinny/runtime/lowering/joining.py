@@ -5,7 +5,7 @@ from skinny.graph.values import axis_of
 from skinny.runtime import strided
 from skinny.runtime.lowering.images import takes_padding
 from skinny.runtime.step_info import StepInfo
-from skinny.runtime.strided import Shape, Tensor
+from skinny.runtime.strided import Shape
 from skinny.runtime.tensor_plan import Facts, Lowering, TensorPlan, Value
 
 
@@ -30,12 +30,8 @@ def _concat(plan: TensorPlan, node: Node) -> None:
     plan.values[node.output] = whole
 
 
-_MOST_COPIED = 16  # rows or columns of a reflected padding, each a copy of its own
-
-
 def _can_pad(facts: Facts, node: Node) -> bool:
-    few = max((*node["before"], *node["after"]), default=0) <= _MOST_COPIED
-    return _floats(facts, node) and (few or node["mode"] == "constant")
+    return _floats(facts, node) and node["mode"] == "constant"
 
 
 def _pad(plan: TensorPlan, node: Node) -> None:
@@ -53,31 +49,9 @@ def _pad(plan: TensorPlan, node: Node) -> None:
     target = y.tensor
     for axis, before in enumerate(node["before"]):
         target = strided.take(target, axis, max(0, before), source.shape[axis])
-    if target.shape != y.shape and node["mode"] == "constant":
+    if target.shape != y.shape:
         fill(plan, y, float(node["value"]), node.output)
     plan.copy(x.viewed(source), y.viewed(target), node.output)
-    if node["mode"] != "constant":
-        _pad_with_input(plan, node, y, target)
-
-
-def _pad_with_input(plan: TensorPlan, node: Node, y: Value, inside: Tensor) -> None:
-    """Axis by axis, from what lies inside already: entry `place` along an axis is a copy of entry
-    `source`, reflected or the edge."""
-    for axis, (before, after) in enumerate(zip(node["before"], node["after"], strict=True)):
-        first, side = before, inside.shape[axis]
-        wide = inside._replace(
-            offset=inside.offset - before * inside.strides[axis],
-            shape=(*inside.shape[:axis], before + side + after, *inside.shape[axis + 1 :]),
-        )
-        for place in (*range(before), *range(before + side, before + side + after)):
-            if node["mode"] == "reflect":
-                last = first + side - 1
-                source = 2 * first - place if place < first else 2 * last - place
-            else:
-                source = first if place < first else first + side - 1
-            from_, to = (y.viewed(strided.take(wide, axis, at, 1)) for at in (source, place))
-            plan.copy(from_, to, node.output)
-        inside = wide
 
 
 def fill(plan: TensorPlan, value: Value, number: float, name: str) -> None:
