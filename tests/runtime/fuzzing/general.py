@@ -121,7 +121,7 @@ def general_network(rng: Random) -> tuple[Tensors, dict[str, Any]]:
 def _conv(net: Network, shape: tuple[int, ...], *, transposed: bool = False) -> dict[str, Any]:
     rng, n = net.rng, max(1, len(shape) - 2)
     channels = shape[1] if len(shape) > 1 else 1
-    groups = rng.choice([g for g in (1, 1, 2, channels) if channels % g == 0])
+    groups = rng.choice([g for g in (1, 1, 2, channels or 1) if channels % g == 0])
     out = rng.randint(1, 4)
     kernel = [rng.randint(1, 3) for _ in range(n)]
     sizes = (channels, out) if transposed else (out * groups, channels // groups)
