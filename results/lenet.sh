@@ -9,7 +9,7 @@ sweep() {
     --set epochs=30 --set eval_every=30 --seeds 100 101 102 \
     --records results/records/lenet-search.jsonl "$@"
 }
-sweep --set r0=0.5,0.9821428571428571
+sweep --set r0=0.5,none,0.9821428571428571
 sweep --set method=dense --set restart_lr=false,true
 sweep --set sparsity=0.9166666666666666 --set r0=0.5,0.9166666666666666
 sweep --set restart_lr=false
