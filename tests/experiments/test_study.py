@@ -157,6 +157,11 @@ def test_dense_runs_that_differ_in_what_dense_ignores_are_one_arm():
     assert [len(a.runs) for a in study.arms] == [2]
 
 
+def test_a_setting_that_is_left_open_is_called_its_default():
+    labels = label_all([dataclasses.replace(SDNN, r0=None), dataclasses.replace(SDNN, r0=0.4)])
+    assert [label.rpartition(", ")[2] for label in labels] == ["default r0", "r0 0.4"]
+
+
 def test_arms_of_one_name_are_told_apart_by_what_differs():
     labels = label_all([SDNN, dataclasses.replace(SDNN, lr=0.1), DENSE])
     assert labels == ["SDNN-2x, lr 0.05", "SDNN-2x, lr 0.1", "dense"]

@@ -86,9 +86,7 @@ RIGHT = {
         "source": IMAGE,
         "target": RESULT,
         "weights": np.ones((4, 3, 3), np.float32),
-        "stride": (1, 1),
-        "padding": (1, 1),
-        "dilation": (1, 1),
+        **dict.fromkeys(("stride", "padding", "dilation"), (1, 1)),
         "bias": floats(4),
         "low": -1,
         "high": 1,
@@ -388,8 +386,7 @@ def test_a_batch_that_does_not_fit_is_refused(wrong, reason):
 @pytest.mark.parametrize(("scale", "shift"), [(3, 3), (4, 3), (3, 4), (0, 0)])
 def test_preprocessing_has_a_scale_and_a_shift_for_each_channel(scale, shift):
     engine = begun()
-    ten = compact((10,))
-    engine.begin(mode=TAIL, positions=64, source=ten, target=ten)
+    engine.begin(mode=TAIL, positions=64, source=compact((10,)), target=compact((10,)))
     x, y = np.zeros(256, np.uint8), np.zeros((1, 10), np.float32)
     arguments = {"x": x, "y": y, "threads": 1, "timed": False}
     engine.run_bytes(**arguments, scale=floats(4), shift=floats(4))

@@ -139,8 +139,14 @@ def label_all(configs: Sequence[Config]) -> list[str]:
             for i in alike:
                 value = getattr(configs[i], field.name)
                 if len(values) > 1 and (value != usual or 2 * count <= len(alike)):
-                    made[i] += f", {field.name}" if value is True else f", {field.name} {value}"
+                    made[i] += f", {_setting(field.name, value)}"
     return made
+
+
+def _setting(name: str, value: object) -> str:
+    if value is None:
+        return f"default {name}"
+    return name if value is True else f"{name} {value}"
 
 
 def reference(arm: Result, study: Study) -> Result | None:
