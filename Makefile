@@ -1,6 +1,7 @@
 # make demo   set up, then train the digits network dense and skinny and show the difference
 # make test   set up, then lint, type-check and run the tests; lists at the end what was skipped, and why
 # make fuzz   random networks in files with random changes, run and compared, for FUZZ_SECONDS (600)
+#             or for FUZZ_CASES files
 # make lint   the linters and the type checker alone
 # make native build the C++ extension in place (src/skinny), for work on native/
 # make bench  the benchmarks, with the engines they compare us to (slow; want a quiet machine)
@@ -27,8 +28,10 @@ test: lint
 # From another seed each time, unless FUZZ_SEED says which; findings go to build/fuzz.
 FUZZ_SECONDS ?= 600
 FUZZ_SEED ?=
+FUZZ_CASES ?=
 fuzz: $(SETUP)
-	$(BIN)/python -m tests.runtime.fuzzing --seconds $(FUZZ_SECONDS) $(addprefix --seed ,$(FUZZ_SEED))
+	$(BIN)/python -m tests.runtime.fuzzing $(addprefix --seed ,$(FUZZ_SEED)) \
+	    $(if $(FUZZ_CASES),--cases $(FUZZ_CASES),--seconds $(FUZZ_SECONDS))
 
 setup: $(SETUP)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.runtime.fuzzing.campaign import Watched, campaign
 from tests.runtime.fuzzing.case import judge, make, read
-from tests.runtime.fuzzing.general import general_network
+from tests.runtime.fuzzing.general import Network, general_network
 from tests.runtime.fuzzing.mutations import MUTATIONS, Parts, mutate
 from tests.runtime.fuzzing.networks import network
 
@@ -51,6 +51,14 @@ def test_networks_use_every_operation_and_every_change_is_made(tmp_path):
     assert used == set(packing.graph.OPERATIONS)  # those of format 1
     named = {change.__name__.strip("_") for change in MUTATIONS}
     assert changes >= named - {"tensors", "tensor_shape"}  # this file has none
+
+
+def test_a_node_whose_stored_tensors_would_be_huge_is_not_drawn():
+    made = Network(Random(0))
+    made.shapes["x"] = (0, 2, 311_296)  # an empty value is small, an LSTM's weights over it are not
+    before = dict(made.tensors)
+    assert not made.grow("lstm")
+    assert made.tensors == before
 
 
 def test_general_networks_use_every_registered_operation():

@@ -4,6 +4,7 @@ A node is drawn and kept if the graph with it passes the checks. Operations whos
 must fit their input have a function here that draws these.
 """
 
+import math
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -16,9 +17,14 @@ from skinny.graph import operations
 from skinny.graph.values import spec_of
 
 MOST_ELEMENTS = 4000  # of one value of two images
+MOST_STORED = 100_000  # elements of one stored tensor: an empty value can have any other side
 ATTEMPTS = 25  # to draw a node of one operation that fits
 BATCHES = (2, 3)
 Tensors = dict[str, np.ndarray]
+
+
+class TooLargeError(Exception):
+    """A stored tensor that fits the value at hand would be too large."""
 
 
 class Network:
@@ -42,6 +48,8 @@ class Network:
         self._fits()
 
     def array(self, *shape: int) -> np.ndarray:
+        if math.prod(shape) > MOST_STORED:
+            raise TooLargeError
         made = self.arrays.standard_normal(shape).astype(np.float32)
         return np.where(self.arrays.random(shape) < self.rng.choice([0, 0.5, 0.9]), 0, made)
 
@@ -49,10 +57,12 @@ class Network:
         """A node of this operation at the end, if one that fits is drawn."""
         before, count = dict(self.tensors), len(self.graph["nodes"])
         for _ in range(ATTEMPTS):
-            node = self._draw(op)
-            self.graph["nodes"].append(node)
-            if self._fits():
-                return True
+            try:
+                self.graph["nodes"].append(self._draw(op))
+                if self._fits():
+                    return True
+            except TooLargeError:
+                pass
             del self.graph["nodes"][count:]
             self.tensors = dict(before)
         return False
