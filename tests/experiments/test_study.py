@@ -182,6 +182,7 @@ def test_what_most_arms_have_goes_without_saying():
         ({"r0": 0.9}, "SDNN-10x, direct"),
         ({"reinit": True}, "SDNN-10x, re-initialised"),
         ({"budget": "erk"}, "SDNN-10x, erk budget"),
+        ({"pattern": "1x4"}, "SDNN-10x, pattern 1x4"),
         ({"method": "oneshot"}, "one-shot pruning 0.9"),
     ],
 )

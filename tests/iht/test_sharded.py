@@ -17,6 +17,7 @@ from skinny.iht import masks as masking
 from skinny.iht import threshold, timeline
 from skinny.iht.budget import globally
 from skinny.iht.controller import IHT
+from skinny.iht.patterns import Pattern, Structured, fits
 
 LINE = timeline.sdnn(steps=12, sparsity=0.8, dense=2, sparse=2)  # D2 S2 D2 S2 D2 S2
 OPTIONS = {"restore": "last", "budget": "global"}
@@ -111,6 +112,23 @@ def check_thresholds(mesh, placements):
         assert globally(in_shards, 0.7) == globally(both, 0.7)
 
 
+def check_patterns(mesh):
+    """Groups lie along the columns, so that each rank has whole ones."""
+    x = torch.randint(-3, 4, (7, 8), generator=torch.Generator().manual_seed(0)).float()
+    spread = distribute_tensor(x, mesh, [Shard(0)])
+    for pattern, score in itertools.product((Pattern(4), Pattern(4, 1)), ("magnitude", "random")):
+        structured = {"x": Structured(pattern, 1)}
+        assert not fits(pattern, spread, 0)
+        alone, shards = (
+            masking.build(
+                {"x": tensor}, {"x": 14 if pattern.keep else 20}, score=score,
+                structured=structured, generator=torch.Generator().manual_seed(0),
+            )["x"]
+            for tensor in (x, spread)
+        )  # fmt: skip
+        assert torch.equal(shards.full_tensor(), alone)
+
+
 def train_and_save(folder):
     model = sharded()
     optimizer, iht = make(model, **OPTIONS)
@@ -186,6 +204,7 @@ def two_ranks(folder):
     check_as_in_one_process(*train_and_save(folder))
     check_gathered_weights()
     check_a_nan_on_one_rank(mesh)
+    check_patterns(mesh)
     check_refusals(mesh)
 
 

@@ -224,6 +224,7 @@ def test_layer_rules_are_sparsities_or_counts():
         ({"layers": ("conv1",)}, "'conv1' is not PATTERN=SPARSITY"),
         ({"layers": ("conv1=x",)}, "'conv1=x' is not PATTERN=SPARSITY"),
         ({"layers": ("conv1=0.5",), "budget": "erk"}, "not from 'erk'"),
+        ({"pattern": "4x4"}, "the pattern is '4x4'; allowed: 1xM"),
         ({"nesterov": True, "optimizer": "adamw"}, "nesterov needs"),
         ({"label_smoothing": 1.0}, "label_smoothing is 1.0"),
         ({"val_size": 0}, "val_size is 0"),

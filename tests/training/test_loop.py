@@ -171,6 +171,7 @@ def plain(tmp_path_factory):
         {"whiten": True},
         {"unit": "step"},
         {"budget": "erk"},
+        {"pattern": "1x4"},
         {"budget": "global", "restore": "last"},
         {"layers": ("conv1=0.5", "cccp6=100"), "score": "random"},
         {"exclude": ("conv1",)},

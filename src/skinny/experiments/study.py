@@ -206,6 +206,7 @@ def _label(config: Config) -> str:
         ("re-initialised", config.reinit),
         ("single-step", config.unit == "step" and config.dense == config.sparse == 1),
         (f"{config.budget} budget", config.budget != "uniform"),
+        (f"pattern {config.pattern}", config.pattern is not None),
     ]
     return ", ".join(itertools.chain([label], (text for text, true in told if true)))
 

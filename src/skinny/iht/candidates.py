@@ -10,11 +10,12 @@ from torch import nn
 from skinny.errors import SkinnyError
 from skinny.iht.parametrized import trained_tensors
 
+_TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 # Layers that people call layers with weights. Others count if they look like one, see `_is_weight`.
 _LAYERS = (
     *(nn.Linear, nn.Bilinear),
     *(nn.Conv1d, nn.Conv2d, nn.Conv3d),
-    *(nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d),
+    *_TRANSPOSED,
     *(nn.RNNBase, nn.RNNCellBase, nn.MultiheadAttention),
 )
 _EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag)
@@ -32,6 +33,8 @@ class Candidate:
     names: tuple[str, ...]  # all that it answers to: its own first, then those it is tied under
     kind: Kind
     refusal: str | None  # why it cannot be thresholded, and what to do
+    input_axis: int = 1  # of the input channels
+    groups: int = 1  # into which they fall
 
     @property
     def name(self) -> str:
@@ -47,6 +50,7 @@ def candidates(model: nn.Module) -> Iterator[Candidate]:
     refusals: dict[int, str] = {}
     weights: set[int] = set()
     embedded: set[int] = set()
+    inputs: dict[int, tuple[int, int]] = {}
     for path, layer in model.named_modules():
         own = [(name, parameter) for name, parameter in layer.named_parameters(recurse=False)]
         for trained in trained_tensors(layer):
@@ -56,6 +60,7 @@ def candidates(model: nn.Module) -> Iterator[Candidate]:
             if trained.refusal is not None:
                 refusals[key] = _refusal(weight, trained.refusal)
         weights |= {id(p) for name, p in own if _is_weight(layer, name, p)}
+        inputs |= {id(p): found for _, p in own if (found := _input_channels(layer)) != (1, 1)}
         if _is_embedding(layer):
             embedded |= {id(p) for _, p in own}
             if getattr(layer, "sparse", False):
@@ -75,7 +80,8 @@ def candidates(model: nn.Module) -> Iterator[Candidate]:
             kind = "embedding"
         elif any(_ADAPTER.search(name) for name in names[key]):
             kind = "adapter"
-        yield Candidate(parameter, tuple(names[key]), kind, refusals.get(key))
+        axis, groups = inputs.get(key, (1, 1))
+        yield Candidate(parameter, tuple(names[key]), kind, refusals.get(key), axis, groups)
 
 
 def _is_embedding(layer: nn.Module) -> bool:
@@ -95,6 +101,17 @@ def _is_weight(layer: nn.Module, name: str, parameter: nn.Parameter) -> bool:
     if isinstance(layer, _LAYERS):
         return True
     return "Norm" not in type(layer).__name__ and sum(size > 1 for size in parameter.shape) >= 2
+
+
+def _input_channels(layer: nn.Module) -> tuple[int, int]:
+    """The axis of a layer's weight that is the input channels', and the groups they fall into.
+
+    A weight is [outputs, inputs of a group, *kernel] but in transposed convolutions and in layers
+    that multiply from the right, as GPT-2's Conv1D.
+    """
+    if isinstance(layer, _TRANSPOSED):
+        return 0, layer.groups
+    return (0, 1) if type(layer).__name__ == "Conv1D" else (1, 1)
 
 
 def _refusal(weight: str, reason: str) -> str:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from skinny.errors import SkinnyError
-from skinny.iht import attached, ranks, summary
+from skinny.iht import attached, patterns, ranks, summary
 from skinny.iht import budget as budgets
 from skinny.iht import masks as masking
 from skinny.iht import state as states
@@ -51,7 +51,9 @@ class IHT:
     mask_updates: how many there were in all
 
     budget:  "erk", "uniform" (the paper), "global", or {pattern: sparsity or k} for single layers
-    include, exclude:  name patterns, see `skinny.iht.layers.select`
+    pattern: "1x4" keeps whole groups of four neighbouring input channels, "2:4" two of every four;
+             see `skinny.iht.patterns`. Layers whose channels do not divide stay unstructured
+    include, exclude:  names, as globs, see `skinny.iht.layers.select`
     score:   "magnitude" (the paper), or "random"
     restore: what a truncated weight is when it is restored: "zero" (the paper), or "last", its
              value before truncation
@@ -66,6 +68,7 @@ class IHT:
         timeline: Timeline,
         *,
         budget: str | budgets.Rules = "erk",
+        pattern: str | None = None,
         include: str | Sequence[str] | None = None,
         exclude: str | Sequence[str] = (),
         score: Score = "magnitude",
@@ -77,6 +80,8 @@ class IHT:
         _one_of("restore", restore, ("zero", "last"))
         if isinstance(budget, str):
             _one_of("budget", budget, ("uniform", "erk", "global"))
+        elif pattern is not None and ":" in pattern:
+            raise SkinnyError(f"the pattern {pattern} is the budget of every layer: give no other")
         self.timeline = timeline
         self.masks: masking.Masks | None = None
         self.history: deque[MaskUpdate] = deque(maxlen=HISTORY)
@@ -84,6 +89,8 @@ class IHT:
         self._model, self._replicas = unwrapped(model), replicas(model)
         self._selection = select(model, include, exclude)
         self.weights = self._selection.weights
+        self._pattern = None if pattern is None else patterns.parse(pattern)
+        self._structured = self._selection.structured(self._pattern)
         self._optimizers = Optimizers(optimizer, self.weights)
         self._budget, self._score, self._restore, self._seed = budget, score, restore, seed
         self._on_event = on_event
@@ -113,7 +120,10 @@ class IHT:
         elif target > 0:
             kept = self._counts(target)
         budget = self._budget if isinstance(self._budget, str) else "per layer"
-        return summary.table(self._selection, kept, f"IHT, {budget} budget at {target:.1%}")
+        title = f"IHT, {budget} budget at {target:.1%}"
+        if self._pattern is not None:
+            title += f", pattern {self._pattern}"
+        return summary.table(self._selection, kept, title, self._structured)
 
     @property
     def span(self) -> Span | None:
@@ -206,6 +216,7 @@ class IHT:
             "spans": [[span.start, span.length, span.sparsity] for span in self.timeline.spans],
             "layers": states.shapes(self.weights),
             "budget": budget if isinstance(budget, str) else [[*rule] for rule in budget.items()],
+            "pattern": None if self._pattern is None else str(self._pattern),
             "score": self._score,
             "restore": self._restore,
             "seed": self._seed,
@@ -259,6 +270,7 @@ class IHT:
             counts,
             score=self._score,
             within=within,
+            structured=self._structured,
             # one seed gives one sequence of masks, on every rank and after every resumption
             generator=torch.Generator().manual_seed(self._seed * 1_000_003 + self.mask_updates),
         )
@@ -333,13 +345,23 @@ class IHT:
             )
 
     def _counts(self, sparsity: float) -> dict[str, int]:
-        shapes = {name: tuple(weight.shape) for name, weight in self.weights.items()}
+        """How many weights each layer keeps: by its pattern, if that says so, or by the budget."""
+        fixed = patterns.counts(self.weights, self._structured, sparsity, self.timeline.target)
+        free = {name: weight for name, weight in self.weights.items() if name not in fixed}
+        counts = {**fixed, **(self._budgeted(free, sparsity) if free else {})}
+        return {
+            name: patterns.whole_groups(counts[name], weight, self._structured.get(name))
+            for name, weight in self.weights.items()
+        }
+
+    def _budgeted(self, weights: Mapping[str, Tensor], sparsity: float) -> dict[str, int]:
+        shapes = {name: tuple(weight.shape) for name, weight in weights.items()}
         if self._budget == "uniform":
             return budgets.uniform(shapes, sparsity)
         if self._budget == "erk":
             return budgets.erk(shapes, sparsity)
         if self._budget == "global":
-            return budgets.globally(self.weights, sparsity)
+            return budgets.globally(weights, sparsity)
         assert not isinstance(self._budget, str)
         progress, names = sparsity / self.timeline.target, self._selection.names
         return budgets.per_layer(shapes, sparsity, self._budget, progress, names)

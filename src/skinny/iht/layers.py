@@ -11,6 +11,7 @@ from skinny.errors import SkinnyError
 from skinny.iht import ranks
 from skinny.iht.budget import matches
 from skinny.iht.candidates import Candidate, Kind, candidates
+from skinny.iht.patterns import Pattern, Structured, fits
 
 _LARGE = 0.1  # the share of all parameters from which on being left dense is worth a warning
 
@@ -28,6 +29,7 @@ class Selection:
 
     weights: dict[str, nn.Parameter]
     names: dict[str, tuple[str, ...]]  # all that a weight answers to
+    inputs: dict[str, tuple[int, int]]  # the axis of a weight's input channels, and their groups
     left: list[Candidate]
     parameters: int  # of the whole model, tied ones once
 
@@ -35,6 +37,22 @@ class Selection:
     def covered(self) -> float:
         """The share of all parameters that is thresholded."""
         return sum(weight.numel() for weight in self.weights.values()) / self.parameters
+
+    def structured(self, pattern: Pattern | None) -> dict[str, Structured]:
+        """The weights whose input channels divide into the groups of a pattern."""
+        if pattern is None:
+            return {}
+        found = {
+            name: Structured(pattern, self.inputs[name][0])
+            for name, weight in self.weights.items()
+            if fits(pattern, weight, *self.inputs[name])
+        }
+        if not found:
+            raise SkinnyError(
+                f"no layer can have the pattern {pattern}: the input channels of none divide by "
+                f"{pattern.size}"
+            )
+        return found
 
     def warning(self) -> str | None:
         """What is large and left dense, and how to include it; None if nothing is."""
@@ -122,6 +140,7 @@ def select(
     return Selection(
         weights={candidate.name: candidate.parameter for candidate in kept},
         names={candidate.name: candidate.names for candidate in kept},
+        inputs={candidate.name: (candidate.input_axis, candidate.groups) for candidate in kept},
         left=left,
         parameters=sum(parameter.numel() for parameter in model.parameters()),
     )

@@ -1,12 +1,14 @@
 """The masks of a model: one bool per weight, True is kept. Build them, apply them, compare them."""
 
+import functools
 from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 
 from skinny.errors import SkinnyError
-from skinny.iht import ranks, threshold
+from skinny.iht import patterns, ranks, threshold
+from skinny.iht.patterns import Structured
 from skinny.iht.threads import one_thread
 
 Masks = dict[str, Tensor]
@@ -21,21 +23,31 @@ def build(
     *,
     score: str = "magnitude",
     within: Mapping[str, Tensor] | None = None,
+    structured: Mapping[str, Structured] | None = None,
     generator: torch.Generator | None = None,
 ) -> Masks:
-    """Masks with exactly counts[l] ones in layer l, by magnitude or at random.
+    """Masks with exactly counts[l] ones in layer l, by magnitude or at random. Layers that are
+    `structured` have their ones in whole groups, or as many in every group.
 
     A mask has the memory format of its weight, so that applying it runs at memory speed. Nothing is
     changed before every layer has been looked at: a NaN in the last one leaves all of them whole.
     """
     made: Masks = {}
+    choose: patterns.Choose = threshold.magnitude_mask
+    if score == "random":
+        choose = functools.partial(threshold.random_mask, generator=generator)
     for name, weight in weights.items():
         allowed = None if within is None else within[name]
+        on = (structured or {}).get(name)
         try:
-            if score == "random":
-                mask = threshold.random_mask(weight, counts[name], allowed, generator=generator)
+            if on is None:
+                mask = choose(weight, counts[name], allowed)
+            elif on.pattern.keep is None:
+                mask = patterns.group_mask(weight, counts[name], on, allowed, choose)
             else:
-                mask = threshold.magnitude_mask(weight, counts[name], allowed)
+                keys = patterns.keys_for(weight, score, generator)
+                keep = counts[name] * on.pattern.size // weight.numel()
+                mask = patterns.n_of_m_mask(keys, keep, on, allowed)
         except SkinnyError as error:
             raise SkinnyError(f"layer {name}: {error}") from None
         same_format = ranks.local(weight).stride() == ranks.local(mask).stride()

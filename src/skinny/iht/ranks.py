@@ -6,7 +6,7 @@ is one rank. Whatever counts is a collective operation: every rank must come to 
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -31,20 +31,22 @@ def local(tensor: Tensor) -> Tensor:
         return cast("DTensor", tensor).to_local().detach()
 
 
-def like(shard: Tensor, tensor: Tensor) -> Tensor:
-    """A tensor whose shard on this rank is `shard`, spread over ranks as `tensor` is."""
+def like(shard: Tensor, tensor: Tensor, shape: Sequence[int] | None = None) -> Tensor:
+    """A tensor whose shard on this rank is `shard`, spread over ranks as `tensor` is. It has the
+    shape of `tensor`, or another with as many rows."""
     if not is_sharded(tensor):
         return shard
     from torch.distributed.tensor import DTensor
 
     spread = cast("DTensor", tensor)
+    stride = spread.stride() if shape is None else torch.empty(shape, device="meta").stride()
     return DTensor.from_local(
         shard,
         spread.device_mesh,
         spread.placements,
         run_check=False,
-        shape=spread.shape,
-        stride=spread.stride(),
+        shape=spread.shape if shape is None else torch.Size(shape),
+        stride=stride,
     )
 
 

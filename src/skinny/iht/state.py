@@ -54,6 +54,7 @@ def check_fits(state: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
 
     `ours` is a state of this IHT; all that `state` may differ in is how far the training has come.
     """
+    state = {"pattern": None, **state}  # which states had not before there were patterns
     missing = ours.keys() - state.keys()
     if missing:
         raise SkinnyError(f"this is not the state of an IHT: it has no {min(missing)!r}")
@@ -66,7 +67,7 @@ def check_fits(state: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
             )
     if state["unit"] != ours["unit"] or state["spans"] != ours["spans"]:
         raise SkinnyError("this IHT state was made with another timeline")
-    for option in ("budget", "score", "restore", "seed"):
+    for option in ("budget", "pattern", "score", "restore", "seed"):
         if state[option] != ours[option]:
             raise SkinnyError(
                 f"this IHT state was made with {option}={state[option]!r}, but this IHT has "

@@ -3,15 +3,22 @@
 from collections.abc import Mapping
 
 from skinny.iht.layers import Selection
+from skinny.iht.patterns import Structured
 from skinny.printable import aligned, printable
 
 _CALLED = {"embedding": "embedding", "adapter": "LoRA adapter", "frozen": "frozen", "other": ""}
 _SHOWN = 8  # of the tensors left dense
 
 
-def table(selection: Selection, kept: Mapping[str, int] | None, title: str) -> str:
+def table(
+    selection: Selection,
+    kept: Mapping[str, int] | None,
+    title: str,
+    structured: Mapping[str, Structured] | None = None,
+) -> str:
     """A row per layer with `kept` of its weights; None where the budget is not known before the
-    first mask update. What is left dense follows, largest first."""
+    first mask update. Layers that cannot have the pattern of the others follow, and what is left
+    dense, largest first."""
     rows = [("layer", "shape", "weights", "kept", "sparsity")]
     for name, weight in selection.weights.items():
         shape = " x ".join(map(str, weight.shape))
@@ -23,6 +30,11 @@ def table(selection: Selection, kept: Mapping[str, int] | None, title: str) -> s
     lines = [
         f"{title}: {selection.covered:.1%} of the model's {selection.parameters:,} parameters",
         *aligned(rows, words=2),
+    ]
+    lines += [
+        f"unstructured: {printable(name)}, whose input channels do not divide"
+        for name in selection.weights
+        if structured and name not in structured
     ]
     by_size = sorted(selection.left, key=lambda left: -left.parameter.numel())
     for left in by_size[:_SHOWN]:

@@ -36,7 +36,7 @@ def magnitude_mask(x: Tensor, k: int, within: Tensor | None = None) -> Tensor:
     on x's device, and has exactly k ones even where x has fewer than k non-zeros. If x is spread
     over ranks, so is the result, and it has k ones in all.
     """
-    _check(x, k, within)
+    check(x, k, within)
     shard = ranks.local(x.detach())
     flat = shard.reshape(-1)  # a copy only where the memory format is not the logical one
     mask = torch.zeros(flat.numel(), dtype=torch.bool, device=flat.device)
@@ -63,7 +63,7 @@ def random_mask(
 
     The choice is drawn on the CPU, so that one seed gives one mask on every device.
     """
-    _check(x, k, within)
+    check(x, k, within)
     shard = ranks.local(x.detach())
     allowed = None if within is None else ranks.local(within).reshape(-1)
     here = shard.numel() if allowed is None else int(allowed.sum())
@@ -74,6 +74,14 @@ def random_mask(
     mask = torch.zeros(shard.numel(), dtype=torch.bool, device=shard.device)
     mask[chosen] = True
     return ranks.like(mask.view(shard.shape), x)
+
+
+def random_order(x: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
+    """For each entry of x its place in a random order of all entries, drawn as above."""
+    shard = ranks.local(x.detach())
+    first = ranks.before(shard.numel(), x)
+    order = _shuffled(x.numel(), generator)[first : first + shard.numel()]
+    return ranks.like(order.to(shard.device).view(shard.shape), x)
 
 
 def hard_threshold(x: Tensor, k: int) -> Tensor:
@@ -92,7 +100,7 @@ def count_largest(tensors: Sequence[Tensor], k: int) -> list[int]:
     Ties go to the earlier tensor. The counts sum to k.
     """
     for x in tensors:
-        _check(x, 0, None)
+        check(x, 0, None)
     if not 0 <= k <= (total := sum(x.numel() for x in tensors)):
         raise SkinnyError(f"cannot keep k = {k} of {total} entries: k must lie in [0, {total}]")
     if k == 0:
@@ -118,7 +126,8 @@ def _shuffled(count: int, generator: torch.Generator | None) -> Tensor:
     return torch.randperm(count, generator=generator, device=device)
 
 
-def _check(x: Tensor, k: int, within: Tensor | None) -> None:
+def check(x: Tensor, k: int, within: Tensor | None) -> None:
+    """Refuse what cannot be thresholded, a k that is impossible, and values that have no order."""
     if x.dtype not in _BITS_OF:
         allowed = ", ".join(str(dtype).removeprefix("torch.") for dtype in _BITS_OF)
         raise SkinnyError(f"cannot threshold a tensor of {x.dtype}; allowed: {allowed}")

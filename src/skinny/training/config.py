@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from skinny.data import Augment
 from skinny.errors import SkinnyError
+from skinny.iht import patterns
 from skinny.iht import timeline as timelines
 from skinny.iht.budget import Rules, check_sparsity
 from skinny.iht.timeline import Timeline
@@ -28,8 +29,8 @@ Precision = Literal["fp32", "bf16", "fp16"]
 
 # Fields that a method that prunes looks at, and which of them each method ignores.
 _PRUNING = (
-    *("sparsity", "unit", "dense", "sparse", "r0", "budget", "layers", "include", "exclude"),
-    *("score", "restore", "reinit", "reset_momentum", "restart_lr"),
+    *("sparsity", "unit", "dense", "sparse", "r0", "budget", "layers", "pattern"),
+    *("include", "exclude", "score", "restore", "reinit", "reset_momentum", "restart_lr"),
 )
 _RESTORING = ("restore", "reset_momentum", "restart_lr")
 _IGNORED: dict[Method, tuple[str, ...]] = {
@@ -107,6 +108,8 @@ class Config:
     """How the weights are shared out among layers; the paper has the same sparsity in each."""
     layers: tuple[str, ...] = ()
     """Exceptions from --budget uniform, PATTERN=SPARSITY or PATTERN=K, e.g. conv1=0.5 fc*=100."""
+    pattern: str | None = None
+    """1x4: groups of four input channels stay or go together; 2:4: two of every four stay."""
     include: tuple[str, ...] = ()
     """Threshold only layers that match one of these patterns."""
     exclude: tuple[str, ...] = ()
@@ -206,6 +209,8 @@ def check(config: Config) -> Config:
             f"layers can except from the uniform budget, not from {config.budget!r}: "
             "add --budget uniform"
         )
+    if config.pattern is not None:
+        patterns.parse(config.pattern)
     for name in ("val_size", "test_size"):
         size = getattr(config, name)
         if size is not None and size < 1:

@@ -107,6 +107,7 @@ def build(
         optimizer,
         timeline,
         budget=configs.layer_rules(config) or config.budget,
+        pattern=config.pattern,
         include=config.include or None,
         exclude=config.exclude,
         score=config.score,
