@@ -9,7 +9,7 @@
 Where it makes them smaller, the values of the latter two are coded as well (see symbols.py).
 A weight pruned by `weight * mask` is often -0.0, which is stored as a zero. Only with
 `signed_zeros` does it stay -0.0: many are marked in a part of their own, few are values. int8
-adds a part for the scales.
+adds a part for the scales. A mask that consists of whole groups has a bit for each (see groups.py).
 """
 
 import math
@@ -20,10 +20,11 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skinny.packing import bitmask, entropy, symbols, values
+from skinny.packing import bitmask, entropy, groups, symbols, values
 from skinny.packing.bitmask import Mask
 from skinny.packing.dtypes import CARRIER, FLOATS
 from skinny.packing.errors import MaskError
+from skinny.packing.groups import Grouped, Groups
 from skinny.packing.values import STORED, Values
 
 Form = Literal["dense", "bitmask", "entropy"]
@@ -44,6 +45,7 @@ class Entry:
     error: float = 0.0  # largest |stored - original|
     negative_zeros: int = 0  # how many the part `negative` marks
     kept: int | None = None  # how many values are coded; None if they are stored as they are
+    groups: Groups | None = None  # of which the mask has a bit each; None: it has one an entry
 
     @property
     def count(self) -> int:
@@ -53,6 +55,10 @@ class Entry:
     def stored(self) -> str:
         """The type of the values as they are stored."""
         return self.dtype if self.values == "exact" else STORED[self.values]
+
+    @property
+    def mask_bits(self) -> int:
+        return self.count if self.groups is None else self.count // self.groups.size
 
     def parts(self) -> dict[str, str]:
         """The parts by role, in the order the checksum takes them: role -> dtype."""
@@ -100,7 +106,12 @@ def encode(
     lossy = kind != "exact"
     signed = signed_zeros and not lossy and dtype in FLOATS
     mask, ones = bitmask.find(array, ignore_sign=dtype in FLOATS and not signed)
-    best = _smallest(mask, ones, array.size, width)
+    grouped = None if signed else groups.find(mask, shape, ones, width)
+    best = _smallest(mask, ones, array.size, width, grouped)
+    bits = mask  # as they are stored
+    if best.groups is not None and grouped is not None:
+        bits, ones = grouped.bits, grouped.kept * best.groups.size
+        mask = groups.expand(bits, best.groups, shape)
     negative, marks = None, 0
     if signed:
         numeric, nonzero = bitmask.find(array, ignore_sign=True)
@@ -108,16 +119,16 @@ def encode(
             coded = entropy.encode(mask & ~numeric, array.size, ones - nonzero)
             other = _smallest(numeric, nonzero, array.size, width)
             if other.form != "dense" and other.size + coded.size + _PART < best.size:
-                best, mask, ones, negative, marks = other, numeric, nonzero, coded, ones - nonzero
-    if best.form != "dense":
-        stored = bitmask.gather(array, mask, ones)
-    else:
-        stored = array.reshape(-1)
-        if dtype in FLOATS and not signed:
-            stored = _positive_zeros(stored)
+                best, ones, negative, marks = other, nonzero, coded, ones - nonzero
+                mask = bits = numeric
+    stored = array.reshape(-1) if best.form == "dense" else bitmask.gather(array, mask, ones)
+    if dtype in FLOATS and not signed:  # there are zeros if all is stored, and in groups
+        stored = _positive_zeros(stored)
     parts: dict[str, NDArray[Any]] = {"values": stored}
-    if best.form != "dense":
-        parts |= {"mask": mask} if best.coded is None else {"coded": best.coded}
+    if best.form == "bitmask":
+        parts["mask"] = bits
+    elif best.coded is not None:
+        parts["coded"] = best.coded
     if negative is not None:
         parts["negative"] = negative
     error = 0.0
@@ -125,7 +136,7 @@ def encode(
         counts = values.per_channel(None if best.form == "dense" else mask, shape)
         parts["values"], scales, error = values.encode(stored, dtype, kind, counts, name)
         parts |= {} if scales is None else {"scales": scales}
-    entry = Entry(dtype, shape, best.form, kind, error, marks)
+    entry = Entry(dtype, shape, best.form, kind, error, marks, groups=best.groups)
     if best.form == "dense" or dtype not in FLOATS:
         return entry, parts
     return _code_values(entry, parts)
@@ -156,16 +167,27 @@ class _Choice(NamedTuple):
     form: Form
     size: int
     coded: NDArray[np.uint8] | None = None
+    groups: Groups | None = None
 
 
-def _smallest(mask: Mask, ones: int, count: int, width: int) -> _Choice:
+def _smallest(
+    mask: Mask, ones: int, count: int, width: int, grouped: Grouped | None = None
+) -> _Choice:
     """The form that stores a tensor with this mask in the fewest bytes."""
     kept = ones * width + _PART
     choices = [_Choice("dense", count * width), _Choice("bitmask", kept + mask.size)]
     if kept < choices[0].size:
         coded = entropy.encode(mask, count, ones)
         choices.append(_Choice("entropy", kept + coded.size, coded))
-    return min(choices, key=lambda choice: choice.size)
+    if grouped is not None:
+        own, bits, found = grouped
+        kept = found * own.size * width + _PART
+        coded = entropy.encode(bits, count // own.size, found)
+        choices.append(_Choice("bitmask", kept + bits.size, groups=own))
+        choices.append(_Choice("entropy", kept + coded.size, coded, own))
+    lowest = entropy.shortest(count)
+    few = [choice for choice in choices if choice.coded is None or choice.coded.size >= lowest]
+    return min(few, key=lambda choice: choice.size)
 
 
 def check(name: str, entry: Entry, sizes: dict[str, int]) -> None:
@@ -179,8 +201,10 @@ def check(name: str, entry: Entry, sizes: dict[str, int]) -> None:
         raise MaskError(f"{name} has {stored} values for {entry.count} entries")
     if stored > entry.count:
         raise MaskError(f"{name} has {stored} values, more than its {entry.count} entries")
-    if entry.form == "bitmask" and sizes["mask"] != bitmask.mask_bytes(entry.count):
-        raise MaskError(f"{name} has a mask of {sizes['mask']} bytes for {entry.count} entries")
+    if entry.form == "bitmask" and sizes["mask"] != bitmask.mask_bytes(entry.mask_bits):
+        raise MaskError(f"{name} has a mask of {sizes['mask']} bytes for {entry.mask_bits} bits")
+    if entry.groups is not None and stored % entry.groups.size:
+        raise MaskError(f"{name} has {stored} values, which are no whole groups")
     if entry.form == "entropy" and sizes["coded"] < entropy.shortest(entry.count):
         raise MaskError(f"{name}: {sizes['coded']} bytes cannot code {entry.count} mask bits")
     if stored + entry.negative_zeros > entry.count:
@@ -207,7 +231,11 @@ def decode(entry: Entry, parts: Mapping[str, Any]) -> SparseTensor:
     if entry.dtype == "BOOL" and stored.view(np.uint8).max(initial=0) > 1:
         raise MaskError("a tensor of truth values holds a byte that is neither 0 nor 1")
     if "coded" in parts:
-        mask = entropy.decode(parts["coded"], entry.count, stored.size)
+        group = 1 if entry.groups is None else entry.groups.size
+        mask = entropy.decode(parts["coded"], entry.mask_bits, stored.size // group)
+    if mask is not None and entry.groups is not None:
+        bitmask.check(mask, entry.mask_bits, stored.size // entry.groups.size)
+        mask = groups.expand(mask, entry.groups, entry.shape)
     if mask is not None:
         bitmask.check(mask, entry.count, stored.size)
     negative = None

@@ -16,6 +16,7 @@ from skinny.packing import codec, graph, preprocessing
 from skinny.packing.codec import FORMS, Entry
 from skinny.packing.dtypes import CARRIER, FLOATS
 from skinny.packing.errors import ManifestError
+from skinny.packing.groups import Groups
 from skinny.packing.header import is_number, is_shape, is_size, parse_json
 from skinny.packing.values import VALUES, applicable
 
@@ -65,6 +66,8 @@ def dump(manifest: Manifest) -> NDArray[np.uint8]:
             tensors[name]["negative_zeros"] = entry.negative_zeros
         if entry.kept is not None:
             tensors[name]["kept"] = entry.kept
+        if entry.groups is not None:
+            tensors[name]["groups"] = list(entry.groups)
         tensors[name]["check"] = manifest.checks[name]
     fields = {
         "tensors": tensors,
@@ -145,7 +148,7 @@ def check_preprocessing(manifest: Manifest) -> None:
 
 def _entry(name: str, record: object) -> Entry:
     required = {"dtype", "shape", "form", "check"}
-    optional = {"values", "error", "negative_zeros", "kept"}
+    optional = {"values", "error", "negative_zeros", "kept", "groups"}
     if (
         not isinstance(record, dict)
         or not required <= set(record) <= required | optional
@@ -155,6 +158,7 @@ def _entry(name: str, record: object) -> Entry:
     dtype, shape, form = record["dtype"], record["shape"], record["form"]
     values, error = record.get("values", "exact"), record.get("error", 0.0)
     negative, kept = record.get("negative_zeros", 0), record.get("kept")
+    groups = record.get("groups")
     rules = {
         "dtype": isinstance(dtype, str) and dtype in CARRIER,
         "shape": is_shape(shape),
@@ -165,13 +169,22 @@ def _entry(name: str, record: object) -> Entry:
         "negative_zeros": is_size(negative)
         and (not negative or (form != "dense" and values == "exact" and dtype in FLOATS)),
         "kept": kept is None or (is_size(kept) and form != "dense" and dtype in FLOATS),
+        "groups": groups is None or (form != "dense" and _fit(groups, shape)),
     }
     for what, holds in rules.items():
         if not holds:
             raise ManifestError(f"{name!r} has an impossible {what}: {record.get(what)!r:.80}")
     if applicable(values, dtype, tuple(shape)) != values:
         raise ManifestError(f"{name!r} of {dtype} and shape {shape} cannot hold {values} values")
-    return Entry(dtype, tuple(shape), form, values, float(error), negative, kept)
+    of_groups = None if groups is None else Groups(*groups)
+    return Entry(dtype, tuple(shape), form, values, float(error), negative, kept, of_groups)
+
+
+def _fit(groups: object, shape: object) -> bool:
+    """Is it an axis of the shape and a size that divides it?"""
+    if not (isinstance(groups, list) and is_shape(groups) and len(groups) == 2):
+        return False
+    return isinstance(shape, list) and is_shape(shape) and Groups(*groups).fit(tuple(shape))
 
 
 def _claim_parts(name: str, entry: Entry, left: dict[str, tuple[str, int]]) -> None:
