@@ -2,7 +2,7 @@
 
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -15,13 +15,15 @@ from skinny.cli.command_line import parse, take_name
 from skinny.errors import SkinnyError
 from skinny.training import Config, RunFolder, figures, recipes, train
 from skinny.training import config as configs
+from skinny.training.distributed import Ranks, joined
 
 
 @dataclass(frozen=True)
 class Train:
     """Train a network by iterative hard thresholding, or by a baseline method.
 
-    Running the same command again goes on where it stopped, or says that it is done.
+    Running the same command again goes on where it stopped, or says that it is done. On several
+    GPUs or machines: torchrun --nproc-per-node 8 -m skinny train ...
 
     Example: skinny train cifar10-quick --sparsity 0.95 --seed 1 --baseline
     """
@@ -77,11 +79,20 @@ def _names_another(argv: list[str], flag: str, usual: str) -> bool:
 
 
 def run(arguments: Train) -> int:
+    with joined() as ranks:
+        return _run(
+            arguments if ranks.writes else replace(arguments, quiet=True, json=False), ranks
+        )
+
+
+def _run(arguments: Train, ranks: Ranks) -> int:
     config = configs.check(arguments.config)
     if arguments.threads is not None:
         if arguments.threads < 1:
             raise SkinnyError(f"threads is {arguments.threads}; it must be at least 1")
         torch.set_num_threads(arguments.threads)
+    if arguments.plan and not ranks.writes:
+        return 0
     if arguments.plan:
         print(configs.to_json(config))
         print(_timeline(config, arguments.data))
@@ -90,7 +101,7 @@ def run(arguments: Train) -> int:
     if arguments.baseline and config.method != "dense":
         wanted.insert(0, configs.dense_baseline(config))
     with downloads.shown(quiet=arguments.quiet):
-        folders = [_run_one(one, arguments) for one in wanted]
+        folders = [_run_one(one, arguments, ranks) for one in wanted]
     if not arguments.quiet and not arguments.json:
         summary.show(folders, Console())
     return 0
@@ -108,7 +119,7 @@ def _timeline(config: Config, data_dir: str | None) -> str:
     return str(configs.timeline(config, -(-images // config.batch_size)))
 
 
-def _run_one(config: Config, arguments: Train) -> RunFolder:
+def _run_one(config: Config, arguments: Train, ranks: Ranks) -> RunFolder:
     folder = RunFolder(arguments.runs / config.run_name)
     observer = progress.choose(quiet=arguments.quiet, as_json=arguments.json)
     result = train(
@@ -118,6 +129,8 @@ def _run_one(config: Config, arguments: Train) -> RunFolder:
         device=arguments.device,
         data_dir=arguments.data,
     )
+    if not ranks.writes:
+        return folder
     try:
         figures.draw(folder)
     except SkinnyError as error:  # the run itself is whole

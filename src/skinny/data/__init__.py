@@ -12,6 +12,7 @@ from skinny.data.folder_batches import FolderBatches
 from skinny.data.loading import NAMES, load
 from skinny.data.preprocessing import Normalization, Preprocessing
 from skinny.data.sets import Dataset, FolderSet, ImageSet
+from skinny.data.share import Share
 from skinny.data.splits import fit_preprocessing, test_batches, training_batches
 from skinny.data.whitening import Whitening
 
@@ -28,6 +29,7 @@ __all__ = [
     "MemoryBatches",
     "Normalization",
     "Preprocessing",
+    "Share",
     "Whitening",
     "fit_preprocessing",
     "load",

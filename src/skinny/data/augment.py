@@ -7,6 +7,7 @@ from torch import Generator, Tensor
 from torch.nn import functional as F
 
 from skinny.data.errors import DataError
+from skinny.data.share import WHOLE, Share
 
 Augment = Literal["none", "flip", "flip-crop"]
 
@@ -20,18 +21,28 @@ def check_augment(augment: str) -> None:
 
 
 def augment_batch(
-    images: Tensor, augment: Augment, generator: Generator, padding: int = PADDING
+    images: Tensor,
+    augment: Augment,
+    generator: Generator,
+    padding: int = PADDING,
+    *,
+    batch: int | None = None,
+    share: Share = WHOLE,
 ) -> Tensor:
     """Mirror each image [n, c, h, w] with probability 1/2, and shift it by up to `padding` pixels.
 
     The generator is a CPU one whatever the device, so that a seed means the same on all of them.
+    Where `images` are the share of a batch of `batch` images, numbers are drawn for all of these:
+    what happens to an image does not depend on the number of processes.
     """
     if augment == "none":
         return images
-    flipped = _flip(images, torch.randint(2, (len(images),), generator=generator) == 1)
+    count = len(images) if batch is None else batch
+    mine = share.of(count)
+    flipped = _flip(images, torch.randint(2, (count,), generator=generator)[mine] == 1)
     if augment == "flip":
         return flipped
-    shifts = torch.randint(2 * padding + 1, (2, len(images)), generator=generator)
+    shifts = torch.randint(2 * padding + 1, (2, count), generator=generator)[:, mine]
     return _shift(flipped, shifts, padding)
 
 

@@ -15,6 +15,7 @@ from skinny.data.augment import Augment, augment_batch, check_augment
 from skinny.data.errors import DataError
 from skinny.data.preprocessing import Preprocessing
 from skinny.data.sets import ImageSet
+from skinny.data.share import WHOLE, Share
 
 _ORDER, _AUGMENT = 0, 1  # what a random stream is for
 
@@ -22,7 +23,7 @@ _ORDER, _AUGMENT = 0, 1  # what a random stream is for
 class Batches(Protocol):
     """What a training or evaluation loop needs of a data set.
 
-    images: how many images one epoch shows.
+    images: how many images one epoch shows, to all processes together.
     """
 
     images: int
@@ -31,8 +32,15 @@ class Batches(Protocol):
         """Steps per epoch."""
         ...
 
+    def size(self, index: int) -> int:
+        """How many images batch `index` of an epoch has, for all processes together."""
+        ...
+
     def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
-        """The batches of this epoch from index `start` on: float32 [n, c, h, w] and int64 [n]."""
+        """The batches of this epoch from index `start` on: float32 [n, c, h, w] and int64 [n].
+
+        Of each batch, this process's share; batches of which it has none are left out.
+        """
         ...
 
 
@@ -40,7 +48,14 @@ class BatchSampler:
     """Which images, in which order, make the batches of each epoch."""
 
     def __init__(
-        self, count: int, *, batch_size: int, seed: int, shuffle: bool, drop_last: bool
+        self,
+        count: int,
+        *,
+        batch_size: int,
+        seed: int,
+        shuffle: bool,
+        drop_last: bool,
+        share: Share = WHOLE,
     ) -> None:
         if batch_size < 1:
             raise DataError(f"the batch size is {batch_size}; it must be at least 1")
@@ -49,6 +64,7 @@ class BatchSampler:
         if seed < 0:
             raise DataError(f"the seed is {seed}; it must not be negative")
         self.count, self.batch_size, self.seed, self.shuffle = count, batch_size, seed, shuffle
+        self.share = share
         self._length = count // batch_size if drop_last else -(-count // batch_size)
         self.images = min(count, self._length * batch_size)
 
@@ -56,8 +72,11 @@ class BatchSampler:
         """Batches per epoch."""
         return self._length
 
+    def size(self, index: int) -> int:
+        return min(self.batch_size, self.count - index * self.batch_size)
+
     def batches(self, epoch: int, start: int) -> Iterator[tuple[int, Tensor]]:
-        """(index of the batch, indices of its images int64) from `start` on."""
+        """(index of the batch, indices int64 of this process's images of it) from `start` on."""
         if not 0 <= start <= self._length:
             raise DataError(f"an epoch has {self._length} batches, so it cannot begin at {start}")
         if self.shuffle:
@@ -65,7 +84,9 @@ class BatchSampler:
         else:
             order = torch.arange(self.count)
         for index in range(start, self._length):
-            yield index, order[index * self.batch_size : (index + 1) * self.batch_size]
+            whole = order[index * self.batch_size : (index + 1) * self.batch_size]
+            if len(mine := whole[self.share.of(len(whole))]):
+                yield index, mine
 
 
 class MemoryBatches:
@@ -83,10 +104,16 @@ class MemoryBatches:
         drop_last: bool = False,
         device: str | torch.device = "cpu",
         channels_last: bool = False,
+        share: Share = WHOLE,
     ) -> None:
         check_augment(augment)
         self._sampler = BatchSampler(
-            len(split), batch_size=batch_size, seed=seed, shuffle=shuffle, drop_last=drop_last
+            len(split),
+            batch_size=batch_size,
+            seed=seed,
+            shuffle=shuffle,
+            drop_last=drop_last,
+            share=share,
         )
         self._device = torch.device(device)
         self._images = split.images.to(self._device)
@@ -99,16 +126,30 @@ class MemoryBatches:
     def __len__(self) -> int:
         return len(self._sampler)
 
+    def size(self, index: int) -> int:
+        return self._sampler.size(index)
+
     def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
         for index, indices in self._sampler.batches(epoch, start):
             at = indices.to(self._device, non_blocking=True)
             images = self._preprocessing(self._images[at])
             if self._augment != "none":
                 stream = generator(self._sampler.seed, epoch, _AUGMENT, index)
-                images = augment_batch(images, self._augment, stream)
+                images = augment_batch(
+                    images,
+                    self._augment,
+                    stream,
+                    batch=self.size(index),
+                    share=self._sampler.share,
+                )
             yield images.contiguous(memory_format=self._format), self._labels[at]
 
 
 def generator(*key: int) -> Generator:
     """A CPU generator seeded by numbers, such that neighbouring keys give unrelated streams."""
-    return Generator().manual_seed(int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0]))
+    return Generator().manual_seed(seed_of(*key))
+
+
+def seed_of(*key: int) -> int:
+    """A seed from numbers, unrelated to those of neighbouring keys."""
+    return int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0])

@@ -20,6 +20,7 @@ from skinny.data.batches import BatchSampler
 from skinny.data.errors import CorruptImageWarning, DataError
 from skinny.data.preprocessing import Preprocessing
 from skinny.data.sets import FolderSet
+from skinny.data.share import WHOLE, Share
 from skinny.images import ImageError, read_image
 
 _MAX_SUBSTITUTES = 16
@@ -39,7 +40,8 @@ class FolderBatches:
     """Batches of a `FolderSet`: uint8 from the workers, normalised on the device.
 
     augment: `none` cuts at the centre; `flip` also mirrors; `flip-crop` cuts at random and mirrors.
-    workers: processes that decode; 0 decodes in this one, None takes one a core, at most eight.
+    workers: processes that decode; 0 decodes in this one, None takes one a core, at most eight,
+        and fewer where several processes that train share the cores.
 
     An image that cannot be decoded is replaced by the next one of its class in the order of the
     files (the first follows the last), with a `CorruptImageWarning` that names both, once a file.
@@ -60,21 +62,30 @@ class FolderBatches:
         device: str | torch.device = "cpu",
         channels_last: bool = False,
         workers: int | None = None,
+        share: Share = WHOLE,
     ) -> None:
         check_augment(augment)
         self._sampler = BatchSampler(
-            len(split), batch_size=batch_size, seed=seed, shuffle=shuffle, drop_last=drop_last
+            len(split),
+            batch_size=batch_size,
+            seed=seed,
+            shuffle=shuffle,
+            drop_last=drop_last,
+            share=share,
         )
         self._images = _Images(split, seed, augment)
         self._device = torch.device(device)
         self._preprocessing = preprocessing.to(self._device)
         self._format = torch.channels_last if channels_last else torch.contiguous_format
-        self._workers = _default_workers() if workers is None else workers
+        self._workers = _default_workers(share) if workers is None else workers
         self._named: set[Path] = set()
         self.images = self._sampler.images
 
     def __len__(self) -> int:
         return len(self._sampler)
+
+    def size(self, index: int) -> int:
+        return self._sampler.size(index)
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
         keys = (
@@ -166,8 +177,8 @@ def _collate(samples: list[_Sample]) -> tuple[Tensor, Tensor, list[_Failure]]:
     return torch.stack(pixels), torch.tensor(labels), [f for f in failures if f is not None]
 
 
-def _default_workers() -> int:
+def _default_workers(share: Share) -> int:
     usable = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
-    return min(usable, _MAX_WORKERS)
+    return min(max(1, usable // share.neighbours), _MAX_WORKERS)

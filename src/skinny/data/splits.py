@@ -10,6 +10,7 @@ from skinny.data.errors import DataError
 from skinny.data.folder_batches import FolderBatches
 from skinny.data.preprocessing import Normalization, Preprocessing
 from skinny.data.sets import Dataset, FolderSet, ImageSet
+from skinny.data.share import WHOLE, Share
 from skinny.data.whitening import fit_cached
 
 
@@ -35,6 +36,7 @@ def training_batches(
     device: str | torch.device = "cpu",
     channels_last: bool = False,
     workers: int | None = None,
+    share: Share = WHOLE,
 ) -> Batches:
     """The training split, in another order every epoch.
 
@@ -42,6 +44,7 @@ def training_batches(
         pixels; images from a folder: cut the square at random).
     whiten: global contrast normalisation and ZCA instead of mean and standard deviation.
     workers: processes that decode images of a folder; data in memory needs none.
+    share: which images of every batch are this process's.
     """
     return _batches(
         dataset.train,
@@ -54,6 +57,7 @@ def training_batches(
         device=device,
         channels_last=channels_last,
         workers=workers,
+        share=share,
     )
 
 
@@ -65,6 +69,7 @@ def test_batches(
     device: str | torch.device = "cpu",
     channels_last: bool = False,
     workers: int | None = None,
+    share: Share = WHOLE,
 ) -> Batches:
     """The test split, every image once, in its own order, the same every epoch."""
     return _batches(
@@ -78,6 +83,7 @@ def test_batches(
         device=device,
         channels_last=channels_last,
         workers=workers,
+        share=share,
     )
 
 
@@ -93,6 +99,7 @@ def _batches(
     device: str | torch.device,
     channels_last: bool,
     workers: int | None,
+    share: Share,
 ) -> Batches:
     if isinstance(split, FolderSet):
         return FolderBatches(
@@ -106,6 +113,7 @@ def _batches(
             device=device,
             channels_last=channels_last,
             workers=workers,
+            share=share,
         )
     return MemoryBatches(
         split,
@@ -117,4 +125,5 @@ def _batches(
         drop_last=drop_last,
         device=device,
         channels_last=channels_last,
+        share=share,
     )

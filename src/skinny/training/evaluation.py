@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from skinny.data import Batches
+from skinny.training.distributed import Ranks
 
 
 @dataclass(frozen=True)
@@ -21,8 +22,13 @@ class Evaluation:
 
 
 @torch.no_grad()
-def evaluate(model: nn.Module, batches: Batches, classes: int) -> Evaluation:
-    """Cross-entropy, top-1 and top-5 accuracy in evaluation mode; the mode is put back after."""
+def evaluate(
+    model: nn.Module, batches: Batches, classes: int, ranks: Ranks | None = None
+) -> Evaluation:
+    """Cross-entropy, top-1 and top-5 accuracy in evaluation mode; the mode is put back after.
+
+    ranks: those that have a share of the batches each; without them, this process has all.
+    """
     was_training = model.training
     model.eval()
     try:
@@ -40,10 +46,14 @@ def evaluate(model: nn.Module, batches: Batches, classes: int) -> Evaluation:
             seen += len(y)
     finally:
         model.train(was_training)
+    seen, loss, top5, *counts = (ranks or Ranks()).total(
+        seen, loss, top5, *images.tolist(), *errors.tolist()
+    )
+    wrong_in_all = sum(counts[classes:])
     return Evaluation(
         loss=loss / seen,
-        accuracy=(seen - int(errors.sum())) / seen,
+        accuracy=(seen - wrong_in_all) / seen,
         top5=top5 / seen,
-        images=tuple(images.tolist()),
-        errors=tuple(errors.tolist()),
+        images=tuple(map(int, counts[:classes])),
+        errors=tuple(map(int, counts[classes:])),
     )

@@ -112,6 +112,9 @@ class RunFolder:
             file.flush()
             os.fsync(file.fileno())
 
+    def save_checkpoint(self, state: dict[str, Any]) -> None:
+        checkpoint.save(self.checkpoints, state)
+
     def result(self) -> dict[str, Any] | None:
         """The outcome of a finished run; None while it is not finished."""
         return self._read_json(self.result_file, _RESULT)
@@ -152,6 +155,21 @@ class RunFolder:
         if not isinstance(value, dict) or not required <= value.keys():
             raise SkinnyError(f"{path} is damaged: it does not hold the record it should")
         return value
+
+
+class Unwritten(RunFolder):
+    """The run folder as a process has it that does not write: it takes all and keeps nothing."""
+
+    def __enter__(self) -> "Unwritten":
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+    def claim(self, config: Config) -> None: ...
+    def keep_metrics(self, epochs: int) -> None: ...
+    def add_metrics(self, record: dict[str, Any]) -> None: ...
+    def save_checkpoint(self, state: dict[str, Any]) -> None: ...
+    def write_diverged(self, reason: str) -> None: ...
+    def write_histograms(self, histograms: dict[str, Any]) -> None: ...
 
 
 def is_record_of(record: Any, epoch: int) -> bool:

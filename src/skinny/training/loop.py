@@ -13,10 +13,10 @@ from torch.nn import functional as F
 from skinny.errors import SkinnyError
 from skinny.iht.controller import IHT
 from skinny.iht.events import Event
-from skinny.training import checkpoint, outcome, packed
+from skinny.training import checkpoint, distributed, outcome, packed
 from skinny.training.config import Config
 from skinny.training.evaluation import Evaluation, evaluate
-from skinny.training.folder import RunFolder
+from skinny.training.folder import RunFolder, Unwritten
 from skinny.training.observer import Observer, Progress, RunInfo, Silent
 from skinny.training.reinit import reinitialise
 from skinny.training.schedule import factor_by_step
@@ -54,13 +54,16 @@ def train(
     """Train what `config` describes in `folder`, from its last checkpoint if there is one.
 
     Returns the record of the outcome (see `outcome.py`). A checkpoint is written after every epoch,
-    and within one when `checkpoint_seconds` have passed since the last.
+    and within one when `checkpoint_seconds` have passed since the last. In a process group, every
+    rank calls this; the first one writes and is observed.
     """
-    watcher = observer or Silent()
+    ranks = distributed.ranks()
+    watcher = (observer or Silent()) if ranks.writes else Silent()
+    folder = folder if ranks.writes else Unwritten(folder.path)
     with folder:
         with _writing(folder):
             folder.claim(config)
-        if (done := folder.result()) is not None:
+        if (done := ranks.from_first(folder.result)) is not None:
             watcher.note(f"{folder.path} is finished already")
             return done
         position = Position()
@@ -69,8 +72,9 @@ def train(
             device=device,
             data_dir=data_dir,
             on_event=lambda iht, event: _keep_event(iht, event, position, folder),
+            ranks=ranks,
         )
-        if ":" in config.model:  # the user's own; all of ours can be packed
+        if ":" in config.model and ranks.writes:  # the user's own; all of ours can be packed
             packed.note_unpackable(session.model, session.dataset, watcher.note)
         _resume(session, position, folder, watcher)
         watcher.begin(
@@ -91,11 +95,9 @@ def train(
             if evaluation is None:  # killed after the last epoch and before the result
                 evaluation = _evaluate(session)
             session.iht.finish()
-            with _writing(folder):
-                result = outcome.conclude(session, evaluation, folder, watcher.note)
+            return ranks.from_first(lambda: _conclude(session, evaluation, folder, watcher))
         finally:
             watcher.end()
-    return result
 
 
 @contextlib.contextmanager
@@ -113,23 +115,27 @@ def _writing(folder: RunFolder) -> Iterator[None]:
 def _resume(session: Session, position: Position, folder: RunFolder, watcher: Observer) -> None:
     """Go on from the last checkpoint, if there is one."""
 
-    def restore(state: dict[str, Any]) -> Position:
+    def restore(state: dict[str, Any]) -> dict[str, Any]:
         session.load_state(state["session"])
-        return _checked(Position(**state["position"]), session)
+        vars(position).update(vars(_checked(Position(**state["position"]), session)))
+        return state
 
-    found = checkpoint.load(folder.checkpoints, watcher.note, restore, set_aside=True)
-    if found is None:
+    def find() -> dict[str, Any] | None:
+        state = checkpoint.load(folder.checkpoints, watcher.note, restore, set_aside=True)
+        if len(folder.metrics()) < position.epoch:
+            raise SkinnyError(
+                f"{folder.metrics_file} is damaged: it lacks epochs that the checkpoint has; "
+                "remove the run folder to start afresh"
+            )
         with _writing(folder):
-            folder.keep_metrics(0)
+            folder.keep_metrics(position.epoch)
+        return state
+
+    state = session.ranks.from_first(find)
+    if state is None:
         return
-    vars(position).update(vars(found))
-    if len(folder.metrics()) < position.epoch:
-        raise SkinnyError(
-            f"{folder.metrics_file} is damaged: it lacks epochs that the checkpoint has; "
-            "remove the run folder to start afresh"
-        )
-    with _writing(folder):
-        folder.keep_metrics(position.epoch)
+    if not session.ranks.writes:
+        restore(state)
     where = f"epoch {position.epoch + 1}" + (f", step {position.step}" if position.step else "")
     watcher.note(f"going on in {folder.path} from {where}")
 
@@ -147,7 +153,14 @@ def _checked(position: Position, session: Session) -> Position:
 def _save(session: Session, position: Position, folder: RunFolder) -> None:
     state = {"session": session.state(), "position": dataclasses.asdict(position)}
     with _writing(folder):
-        checkpoint.save(folder.checkpoints, state)
+        folder.save_checkpoint(state)
+
+
+def _conclude(
+    session: Session, evaluation: Evaluation, folder: RunFolder, watcher: Observer
+) -> dict[str, Any]:
+    with _writing(folder):
+        return outcome.conclude(session, evaluation, folder, watcher.note)
 
 
 def _epoch(
@@ -158,34 +171,38 @@ def _epoch(
     checkpoint_seconds: float,
 ) -> Evaluation | None:
     """Train the epoch `position` is in to its end, record it, and move on to the next."""
-    config, iht = session.config, session.iht
+    config, iht, ranks = session.config, session.iht, session.ranks
     if position.step == 0:
         _begin_epoch(session)
     steps = len(session.train_batches)
     rate_factor = factor_by_step(config, session.timeline, steps)
-    # Sums since the last look, on the device; a look moves them to `position` in full precision.
+    # This rank's sums since the last look, on the device; a look moves those of all ranks to
+    # `position` in full precision.
     loss_sum = torch.zeros((), device=session.device)
     correct = torch.zeros((), device=session.device)
     began, spent_before = time.monotonic(), position.seconds
     saved = began
-    session.forward.train()
+    session.replica.train()
     for x, y in session.train_batches.epoch(position.epoch, position.step):
         factor = rate_factor(position.epoch * steps + position.step)
         for group in session.optimizer.param_groups:
             group["lr"] = config.lr * group["multiple"] * factor
-        loss, scores = _step(session, x, y)
+        images = session.train_batches.size(position.step)  # of all ranks
+        loss, scores = _step(session, x, y, weight=len(y) * ranks.count / images)
         loss_sum += loss * len(y)
         correct += (scores.argmax(dim=1) == y).sum()
         position.step += 1
-        position.images += len(y)
-        mean = None
+        position.images += images
+        mean, overdue = None, 0.0
         if (
             position.step % _LOOK_EVERY == 0
             or position.step == steps
             or session.device.type == "cpu"
         ):
-            position.loss += float(loss_sum)
-            position.correct += float(correct)
+            overdue = ranks.writes and time.monotonic() - saved > checkpoint_seconds
+            more_loss, more_correct, overdue = ranks.total(loss_sum, correct, overdue)
+            position.loss += more_loss
+            position.correct += more_correct
             loss_sum.zero_()
             correct.zero_()
             mean = position.loss / position.images
@@ -200,11 +217,10 @@ def _epoch(
                 iht.sparsity,
             )
         )
-        now = time.monotonic()
-        if now - saved > checkpoint_seconds and position.step < steps and mean is not None:
-            position.seconds = spent_before + now - began
+        if overdue and position.step < steps:
+            saved = time.monotonic()
+            position.seconds = spent_before + saved - began
             _save(session, position, folder)
-            saved = now
     seconds = spent_before + time.monotonic() - began
     last = position.epoch == config.epochs - 1
     due = last or (position.epoch + 1) % config.eval_every == 0
@@ -243,20 +259,26 @@ def _keep_event(iht: IHT, event: Event, position: Position, folder: RunFolder) -
             folder.write_histograms({"epoch": position.epoch, "layers": layers})
 
 
-def _step(session: Session, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """One forward, backward and update; the loss and the scores [n, classes], detached."""
+def _step(
+    session: Session, x: torch.Tensor, y: torch.Tensor, weight: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """One forward, backward and update; the loss and the scores [n, classes], detached.
+
+    weight: of this rank in the mean over ranks, 1 where all have equally many images.
+    """
     session.optimizer.zero_grad(set_to_none=True)
     with session.autocast():
-        scores = session.forward(x)
+        scores = session.replica(x)
         loss = F.cross_entropy(scores, y, label_smoothing=session.config.label_smoothing)
-    session.scaler.scale(loss).backward()
+    session.scaler.scale(loss * weight).backward()
     session.scaler.step(session.optimizer)
     session.scaler.update()
     return loss.detach(), scores.detach()
 
 
 def _evaluate(session: Session) -> Evaluation:
-    return evaluate(session.forward, session.test_batches, len(session.dataset.classes))
+    classes = len(session.dataset.classes)
+    return evaluate(session.forward, session.test_batches, classes, session.ranks)
 
 
 def _check_loss(mean: float, position: Position, folder: RunFolder) -> None:

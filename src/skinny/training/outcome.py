@@ -65,6 +65,7 @@ def conclude(
         },
         "device": _device_name(session.device),
         "threads": torch.get_num_threads(),
+        "processes": session.ranks.count,
     }
     folder.write_result(result)
     return result

@@ -9,12 +9,15 @@ import torch
 from torch import nn
 
 from skinny import data, models
+from skinny.data.batches import seed_of
 from skinny.errors import SkinnyError
 from skinny.iht.controller import IHT
 from skinny.iht.events import Event
 from skinny.iht.timeline import Timeline
 from skinny.training import config as configs
+from skinny.training.batch_norm import synchronise
 from skinny.training.config import Config
+from skinny.training.distributed import Ranks
 from skinny.training.validation import hold_out, share_of_test
 
 _DTYPE = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -25,6 +28,7 @@ class Session:
     """What one training works with. Everything that changes while it runs is in `state()`."""
 
     config: Config
+    ranks: Ranks
     device: torch.device
     dataset: data.Dataset
     train_batches: data.Batches
@@ -32,6 +36,7 @@ class Session:
     timeline: Timeline
     model: nn.Module  # holds the parameters
     forward: nn.Module  # what is called: the model, or its compiled form
+    replica: nn.Module  # what training calls: the same, one copy of it on every rank
     optimizer: torch.optim.Optimizer
     iht: IHT
     scaler: torch.amp.GradScaler
@@ -41,6 +46,7 @@ class Session:
         return torch.autocast(self.device.type, dtype=dtype, enabled=dtype is not None)
 
     def state(self) -> dict[str, Any]:
+        """All that changes, for any number of ranks: but for random numbers it is theirs alike."""
         random = {"cpu": torch.get_rng_state()}
         if self.device.type == "cuda":
             random["cuda"] = torch.cuda.get_rng_state(self.device)
@@ -52,6 +58,7 @@ class Session:
             "iht": self.iht.state_dict(),
             "scaler": self.scaler.state_dict(),
             "random": random,
+            "random_of_other_ranks": self.ranks.gather(random)[1:],
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -60,11 +67,15 @@ class Session:
         _check_shapes(self.optimizer)
         self.iht.load_state_dict(state["iht"])
         self.scaler.load_state_dict(state["scaler"])
-        torch.set_rng_state(state["random"]["cpu"])
-        if self.device.type == "cuda" and "cuda" in state["random"]:
-            torch.cuda.set_rng_state(state["random"]["cuda"], self.device)
-        elif self.device.type == "mps" and "mps" in state["random"]:
-            torch.mps.set_rng_state(state["random"]["mps"])
+        of_ranks = [state["random"], *state.get("random_of_other_ranks", [])]
+        if self.ranks.index >= len(of_ranks):  # saved by fewer ranks
+            return
+        random = of_ranks[self.ranks.index]
+        torch.set_rng_state(random["cpu"])
+        if self.device.type == "cuda" and "cuda" in random:
+            torch.cuda.set_rng_state(random["cuda"], self.device)
+        elif self.device.type == "mps" and "mps" in random:
+            torch.mps.set_rng_state(random["mps"])
 
 
 def build(
@@ -73,27 +84,33 @@ def build(
     device: str = "auto",
     data_dir: str | None = None,
     on_event: Callable[[IHT, Event], None] | None = None,
+    ranks: Ranks | None = None,
 ) -> Session:
     """A training that is ready for its first step."""
     configs.check(config)
-    target = choose_device(device)
+    ranks = ranks or Ranks()
+    target = choose_device(device, ranks.local_index)
     _check_precision(config, target)
-    dataset = load_data(config, data_dir)
-    train_batches = data.training_batches(
-        dataset,
-        batch_size=config.batch_size,
-        seed=config.seed,
-        device=target,
-        augment=config.augment,
-        whiten=config.whiten,
-        channels_last=config.channels_last,
-    )
+    with ranks.first_on_machine():  # which may download the data, and keep their whitening
+        dataset = load_data(config, data_dir)
+        train_batches = data.training_batches(
+            dataset,
+            batch_size=config.batch_size,
+            seed=config.seed,
+            device=target,
+            augment=config.augment,
+            whiten=config.whiten,
+            channels_last=config.channels_last,
+            share=ranks.share,
+        )
+    _check_shares(train_batches, ranks)
     test_batches = data.test_batches(
         dataset,
-        batch_size=max(256, config.batch_size),
+        batch_size=max(256 * ranks.count, config.batch_size),
         device=target,
         whiten=config.whiten,
         channels_last=config.channels_last,
+        share=ranks.share,
     )
     torch.manual_seed(config.seed)
     model = build_model(config, dataset).to(target)
@@ -102,8 +119,13 @@ def build(
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     optimizer = build_optimizer(config, model)
     timeline = configs.timeline(config, len(train_batches))
+    if ranks.count > 1:
+        synchronise(model)
+    forward = torch.compile(model) if config.compile else model
+    assert isinstance(forward, nn.Module)
+    replica = ranks.replicate(forward, target)
     iht = IHT(
-        model,
+        replica,
         optimizer,
         timeline,
         budget=configs.layer_rules(config) or config.budget,
@@ -115,11 +137,12 @@ def build(
         seed=config.seed,
         on_event=on_event,
     )
-    forward = torch.compile(model) if config.compile else model
-    assert isinstance(forward, nn.Module)
+    if ranks.index:  # each rank drops out other activations
+        torch.manual_seed(seed_of(config.seed, ranks.index))
     scaler = torch.amp.GradScaler(target.type, enabled=config.precision == "fp16")
     return Session(
         config,
+        ranks,
         target,
         dataset,
         train_batches,
@@ -127,6 +150,7 @@ def build(
         timeline,
         model,
         forward,
+        replica,
         optimizer,
         iht,
         scaler,
@@ -207,10 +231,25 @@ def _check_shapes(optimizer: torch.optim.Optimizer) -> None:
                 )
 
 
-def choose_device(device: str) -> torch.device:
+def _check_shares(batches: data.Batches, ranks: Ranks) -> None:
+    last = batches.size(len(batches) - 1)
+    if last < ranks.count:
+        raise SkinnyError(
+            f"the last batch of an epoch has too few images ({last}) for {ranks.count} processes: "
+            "give another --batch-size, or start fewer processes"
+        )
+
+
+def choose_device(device: str, index: int = 0) -> torch.device:
+    """index: which of the machine's GPUs, where `device` names none."""
+    if device in ("auto", "cuda") and torch.cuda.is_available():
+        if index >= torch.cuda.device_count():
+            raise SkinnyError(
+                f"there are {torch.cuda.device_count()} GPUs for more processes on this machine: "
+                "start one process for each GPU, or give --device cpu"
+            )
+        return torch.device("cuda", index)
     if device == "auto":
-        if torch.cuda.is_available():
-            return torch.device("cuda")
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
     try:
         chosen = torch.device(device)
