@@ -6,8 +6,9 @@ import sys
 import pytest
 
 from skinny import __version__
+from skinny.cli import train
 from skinny.cli.main import _COMMANDS, main
-from skinny.training import recipe
+from skinny.training import Config, recipe
 
 TINY = [
     "--epochs", "2", "--dense", "1", "--sparse", "1", "--train-size", "60", "--width", "0.25",
@@ -64,6 +65,13 @@ def test_a_mistake_is_one_line_on_stderr(arguments, code, complaint, capsys, mon
     assert error.startswith("skinny: ")
     assert error.count("\n") == 1
     assert complaint in error
+
+
+def test_train_without_any_word_trains_the_default_config(monkeypatch):
+    given = []
+    monkeypatch.setattr(train, "run", lambda arguments: given.append(arguments.config) or 0)
+    assert main(["train"]) == 0
+    assert given == [Config()]
 
 
 def test_a_recipes_name_may_be_the_value_of_a_flag(capsys):

@@ -1,5 +1,6 @@
 """`skinny train`: a training run from a recipe and the flags that change it."""
 
+import itertools
 import json
 import sys
 from dataclasses import dataclass, replace
@@ -71,7 +72,7 @@ def main(argv: list[str]) -> int:
 
 
 def _names_another(argv: list[str], flag: str, usual: str) -> bool:
-    for word, following in zip(argv, [*argv[1:], ""], strict=True):
+    for word, following in itertools.pairwise([*argv, ""]):
         name, equals, value = word.partition("=")
         if name == flag:
             return (value if equals else following) != usual
