@@ -196,7 +196,9 @@ def test_a_network_that_needs_too_much_memory_is_refused_when_loaded(make, fruga
     make(builder)
     path = write(tmp_path / "net.skinny", builder)
     allocated = most_memory()
-    with pytest.raises(MemoryLimitError, match=r"needs about [\d,]+ MB, more than max_memory=2000"):
+    with pytest.raises(
+        MemoryLimitError, match=r"needs about [\d,]+ bytes, more than max_memory=200_"
+    ):
         load(path, low_memory=frugal, max_memory=200_000_000)
     assert most_memory() - allocated < 300_000_000
 

@@ -14,7 +14,7 @@ from skinny.cli.command_line import parse
 from skinny.errors import SkinnyError
 from skinny.peers import Call, installed, prepare
 from skinny.printable import printable
-from skinny.runtime import GeneralNetwork, load
+from skinny.runtime import load
 
 
 @dataclass(frozen=True)
@@ -91,11 +91,7 @@ def run(arguments: Bench) -> int:
     for name, reason in missing.items():
         print(f"{name} was left out: {printable(reason)}")
     if arguments.profile:
-        if isinstance(net, GeneralNetwork):
-            found = net.profile(x, preprocessed=True)
-        else:
-            found = net.profile(arguments.batch)
-        for line in str(found).splitlines():
+        for line in str(net.profile(batch=arguments.batch)).splitlines():
             print(printable(line))
     return 0
 

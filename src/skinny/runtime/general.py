@@ -17,7 +17,7 @@ from skinny.packing import PackedFile
 from skinny.runtime.classifier import Classifier
 from skinny.runtime.held import HeldTensors, tensor_spec
 from skinny.runtime.images import Images
-from skinny.runtime.inputs import bind, only_input
+from skinny.runtime.inputs import bind, only_input, random_inputs
 from skinny.runtime.memory import Account, MemoryLimitError, memory_limit
 from skinny.runtime.mixed import Mixed, largest_result
 from skinny.runtime.profile import Profile, profile_mixed
@@ -100,10 +100,22 @@ class GeneralNetwork(Classifier):
         return None if self._images is None else self._images.preprocessing
 
     def profile(
-        self, *args: Any, repeats: int = 10, preprocessed: bool = False, **named: Any
+        self,
+        *args: Any,
+        batch: int = 1,
+        repeats: int = 10,
+        preprocessed: bool = False,
+        **named: Any,
     ) -> Profile:
-        """Milliseconds of each native segment and each operation that runs by its reference."""
-        inputs = self._inputs(args, named, preprocessed)
+        """Milliseconds of each native step and each operation that runs by its reference.
+
+        For inputs given as in a call; without any, for a batch of random numbers (and of integers
+        that are zero), if no other size is free.
+        """
+        if args or named:
+            inputs = self._inputs(args, named, preprocessed)
+        else:
+            inputs = random_inputs(self._graph, batch)
         return profile_mixed(self._mixed(inputs), inputs, self.threads, repeats)
 
     def _inputs(

@@ -15,7 +15,17 @@ Batch = ArrayLike | Sequence[str | os.PathLike[str]]
 
 
 class InputError(SkinnyError):
-    """An array that is no batch of images for this network."""
+    """An array that is no input for this network."""
+
+
+NO_FILES = (
+    "this network takes no image files, because its file says nothing of preprocessing for uint8 "
+    "images; pack it with preprocessing={'mean': [...], 'std': [...]}"
+)
+
+
+def names_files(x: Any) -> bool:
+    return isinstance(x, list | tuple) and bool(x) and isinstance(x[0], str | os.PathLike)
 
 
 @dataclass(frozen=True)
@@ -35,8 +45,8 @@ class Images:
         record = None if preprocessed else self.preprocessing
         if record is None and self._ready(x):
             return cast("NDArray[Any]", x)
-        if isinstance(x, list | tuple) and x and isinstance(x[0], str | os.PathLike):
-            x = self._read_files(x)
+        if names_files(x):
+            x = self._read_files(cast("Sequence[Any]", x))
         try:
             x = np.asarray(x)
         except (ValueError, TypeError, RuntimeError) as problem:  # a ragged list, say
@@ -88,10 +98,7 @@ class Images:
         """Images in files, resized and cropped, in the layout of the preprocessing."""
         record = self.preprocessing
         if record is None or record["input"] != "uint8" or len(self.shape) != 3:
-            raise InputError(
-                "this network takes no image files, because its file says nothing of preprocessing "
-                "for uint8 images; pack it with preprocessing={'mean': [...], 'std': [...]}"
-            )
+            raise InputError(NO_FILES)
         channels, height, width = self.shape
         how = {"channels": channels, "resize": record["resize"], "crop": record["crop"]}
         batch = np.stack([read_image(path, **how, size=(height, width)) for path in paths])

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skinny.graph import Graph, Input
-from skinny.runtime.images import InputError
+from skinny.runtime.images import NO_FILES, InputError, names_files
 
 _KINDS = {"b": "booleans", "i": "integers", "u": "integers", "f": "floats"}
 
@@ -30,6 +30,25 @@ def bind(graph: Graph, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[
     return {value.name: _checked(value, given[value.name], sizes) for value in graph.inputs}
 
 
+def random_inputs(graph: Graph, batch: int) -> dict[str, NDArray[Any]]:
+    """Inputs for a network whose batch alone is free; integers and booleans are zero, because the
+    graph does not tell their range."""
+    if batch < 1:
+        raise InputError(f"the batch is {batch}; it must be 1 or more")
+    generator = np.random.default_rng(0)
+    made: dict[str, NDArray[Any]] = {}
+    for value in graph.inputs:
+        if free := [size for size in value.shape if isinstance(size, str) and size != "batch"]:
+            raise InputError(
+                f"the size {free[0]} of the input {value.name!r} is free; give the inputs, as in a "
+                "call of the network"
+            )
+        shape = [size if isinstance(size, int) else batch for size in value.shape]
+        random = generator.random(shape) if value.dtype == "float32" else np.zeros(shape)
+        made[value.name] = random.astype(value.dtype)
+    return made
+
+
 def only_input(name: str, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
     """What is given to a network of one input, by position or by its name."""
     if len(args) == 1 and not named:
@@ -45,10 +64,12 @@ def _count(count: int) -> str:
 
 
 def _checked(value: Input, given: Any, sizes: dict[str, int]) -> NDArray[Any]:
+    if names_files(given):
+        raise InputError(NO_FILES)
     try:
         array = np.asarray(given)
-    except ValueError:
-        raise InputError(f"the input {value.name!r} is a ragged list, not an array") from None
+    except (ValueError, TypeError, RuntimeError) as problem:  # a ragged list, say
+        raise InputError(f"the input {value.name!r} cannot be made an array: {problem}") from None
     wanted = np.dtype(value.dtype)
     fits = array.dtype.kind == wanted.kind or (array.dtype.kind in "iu" and wanted.kind in "iu")
     if not fits:
@@ -57,11 +78,23 @@ def _checked(value: Input, given: Any, sizes: dict[str, int]) -> NDArray[Any]:
     shape = ", ".join(map(str, value.shape))
     if array.ndim != len(value.shape):
         raise InputError(f"the input {value.name!r} is {list(array.shape)}, it takes [{shape}]")
+    if array.size == 0:
+        raise InputError(f"the input {value.name!r} is empty: it is {list(array.shape)}")
     for size, side in zip(value.shape, array.shape, strict=True):
         expected = sizes.setdefault(size, side) if isinstance(size, str) else size
-        if side != expected or side == 0:
+        if side != expected:
             raise InputError(
                 f"the input {value.name!r} is {list(array.shape)}, it takes [{shape}]"
                 + (f" with {size} = {expected} as in another input" if size in sizes else "")
             )
+    if wanted.kind in "iu" and array.dtype != wanted:
+        _check_range(value, array, wanted)
     return np.asarray(array, wanted, order="C")  # keeps a scalar a scalar
+
+
+def _check_range(value: Input, array: NDArray[Any], wanted: np.dtype[Any]) -> None:
+    """Integers that the input's type cannot hold would become others."""
+    limits = np.iinfo(wanted)
+    for extreme in (int(array.min()), int(array.max())):
+        if not limits.min <= extreme <= limits.max:
+            raise InputError(f"the input {value.name!r} has {extreme}, which {wanted} cannot hold")

@@ -24,9 +24,8 @@ class MemoryLimit:
         """Raises a `MemoryLimitError` if `what` needs more than the limit."""
         if needed > self.max_memory:
             raise MemoryLimitError(
-                f"{what} needs about {_megabytes(needed)}, more than max_memory="
-                f"{self.max_memory} ({_megabytes(self.max_memory)}) allows; {remedy} or give "
-                "skinny.load a larger max_memory"
+                f"{what} needs about {needed:,} bytes, more than max_memory={self.max_memory:_} "
+                f"allows; {remedy} or give skinny.load a larger max_memory"
             )
 
     def less(self, taken: int) -> "MemoryLimit":
@@ -64,7 +63,3 @@ def memory_limit(max_memory: int | None) -> MemoryLimit:
     if isinstance(max_memory, bool) or not isinstance(max_memory, int) or max_memory < 1:
         raise SkinnyError(f"max_memory={max_memory!r} is not possible; it is a number of bytes")
     return MemoryLimit(max_memory)
-
-
-def _megabytes(count: int) -> str:
-    return f"{count / 1e6:,.0f} MB"
