@@ -14,9 +14,10 @@ from skinny import data
 from skinny.cli import downloads, progress, summary
 from skinny.cli.command_line import parse, take_name
 from skinny.errors import SkinnyError
-from skinny.training import Config, RunFolder, figures, recipes, train
+from skinny.training import Config, RunFolder, Several, figures, recipes, train
 from skinny.training import config as configs
 from skinny.training.distributed import Ranks, joined
+from skinny.training.tensorboard import TensorBoard
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,10 @@ class Train:
     """cpu, cuda, cuda:1, mps; auto takes the best there is."""
     threads: int | None = None
     """CPU threads; else PyTorch decides."""
+    tensorboard: bool = False
+    """Write losses, accuracies, sparsity and change ratio for TensorBoard, into the run folder."""
+    tensorboard_layers: bool = False
+    """The same, with the sparsity and change ratio of every layer."""
     plan: bool = False
     """Print the config and the timeline, and train nothing."""
     quiet: bool = False
@@ -123,6 +128,9 @@ def _timeline(config: Config, data_dir: str | None) -> str:
 def _run_one(config: Config, arguments: Train, ranks: Ranks) -> RunFolder:
     folder = RunFolder(arguments.runs / config.run_name)
     observer = progress.choose(quiet=arguments.quiet, as_json=arguments.json)
+    if (arguments.tensorboard or arguments.tensorboard_layers) and ranks.writes:
+        writer = TensorBoard(folder.tensorboard, layers=arguments.tensorboard_layers)
+        observer = Several(observer, writer)
     result = train(
         config,
         folder,

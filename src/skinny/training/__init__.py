@@ -8,7 +8,7 @@ from skinny.training.evaluation import Evaluation, evaluate
 from skinny.training.folder import RunFolder
 from skinny.training.loading import TrainedRun, load_run
 from skinny.training.loop import DivergedError, train
-from skinny.training.observer import Observer, Progress, RunInfo, Silent
+from skinny.training.observer import Observer, Progress, RunInfo, Several, Silent
 from skinny.training.recipes import recipe
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Progress",
     "RunFolder",
     "RunInfo",
+    "Several",
     "Silent",
     "TrainedRun",
     "evaluate",

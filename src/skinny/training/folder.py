@@ -36,6 +36,7 @@ class RunFolder:
         self.model_file = self.path / "model.skinny"
         self.checkpoints = self.path / "checkpoint"
         self.figures = self.path / "figures"
+        self.tensorboard = self.path / "tensorboard"
         self._written_under_lock = (
             *(self.config_file, self.metrics_file, self.result_file, self.diverged_file),
             *(self.histograms_file, self.model_file, checkpoint.fresh_file(self.checkpoints)),

@@ -71,7 +71,7 @@ def train(
             config,
             device=device,
             data_dir=data_dir,
-            on_event=lambda iht, event: _keep_event(iht, event, position, folder),
+            on_event=lambda iht, event: _keep_event(iht, event, position, folder, watcher),
             ranks=ranks,
         )
         if ":" in config.model and ranks.writes:  # the user's own; all of ours can be packed
@@ -245,13 +245,16 @@ def _begin_epoch(session: Session) -> None:
         session.optimizer.state.clear()
 
 
-def _keep_event(iht: IHT, event: Event, position: Position, folder: RunFolder) -> None:
+def _keep_event(
+    iht: IHT, event: Event, position: Position, folder: RunFolder, watcher: Observer
+) -> None:
     """Keep what a mask update did for the epoch's record, and what the weights were before it."""
     update = event.update
     if event.kind == "pruned":
         position.mask_updates.append(
             {"at": update.at, "target": update.target, "change_ratio": update.change_ratio}
         )
+        watcher.mask_update(update)
     elif event.kind == "pruning" and iht.timeline.unit == "epoch":
         assert iht.masks is not None
         layers = outcome.histograms(iht.weights, iht.masks)

@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple, Protocol
 
+from skinny.iht.events import MaskUpdate
 from skinny.iht.timeline import Timeline
 from skinny.training.config import Config
 
@@ -32,6 +33,7 @@ class Progress(NamedTuple):
 class Observer(Protocol):
     def begin(self, info: RunInfo) -> None: ...
     def step(self, progress: Progress) -> None: ...
+    def mask_update(self, update: MaskUpdate) -> None: ...
     def epoch(self, record: dict[str, Any]) -> None: ...
     def note(self, text: str) -> None: ...
     def end(self) -> None: ...
@@ -42,6 +44,38 @@ class Silent:
 
     def begin(self, info: RunInfo) -> None: ...
     def step(self, progress: Progress) -> None: ...
+    def mask_update(self, update: MaskUpdate) -> None: ...
     def epoch(self, record: dict[str, Any]) -> None: ...
     def note(self, text: str) -> None: ...
     def end(self) -> None: ...
+
+
+class Several:
+    """Tells several observers, one after the other."""
+
+    def __init__(self, *observers: Observer) -> None:
+        self._observers = observers
+
+    def begin(self, info: RunInfo) -> None:
+        for observer in self._observers:
+            observer.begin(info)
+
+    def step(self, progress: Progress) -> None:
+        for observer in self._observers:
+            observer.step(progress)
+
+    def mask_update(self, update: MaskUpdate) -> None:
+        for observer in self._observers:
+            observer.mask_update(update)
+
+    def epoch(self, record: dict[str, Any]) -> None:
+        for observer in self._observers:
+            observer.epoch(record)
+
+    def note(self, text: str) -> None:
+        for observer in self._observers:
+            observer.note(text)
+
+    def end(self) -> None:
+        for observer in self._observers:
+            observer.end()
