@@ -4,6 +4,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+import skinny.export.model
+
 # Machines that run tests are shared: how long an example takes says nothing about it.
 settings.register_profile(
     "skinny",
@@ -18,3 +20,28 @@ settings.load_profile("skinny")
 def one_thread():
     """The tests' networks are tiny: a second thread costs more than it brings."""
     torch.set_num_threads(1)
+
+
+_graphs = {}
+
+
+@pytest.fixture(scope="module")
+def graphs_taken_once():
+    """For tests that train dozens of our networks: every training packs its network, and taking the
+    graph by torch.export would be half of their time. Networks of one architecture have one graph;
+    what takes it is tested in tests/export and with the networks of users."""
+    take_graph = skinny.export.model.take_graph
+
+    def taken_once(model, examples):
+        if not type(model).__module__.startswith("skinny.models."):
+            return take_graph(model, examples)
+        shapes = [(name, value.shape, value.dtype) for name, value in model.state_dict().items()]
+        key = repr((model, shapes, [example.shape for example in examples.tensors]))
+        if key not in _graphs:
+            _graphs[key], more = take_graph(model, examples)
+            assert not more  # tensors, which would be those of the first network
+        return _graphs[key], {}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("skinny.export.model.take_graph", taken_once)
+        yield

@@ -8,8 +8,11 @@ import pytest
 from skinny import __version__
 from skinny.cli import train
 from skinny.cli.main import _COMMANDS, main
+from skinny.experiments.job import Outcome
+from skinny.experiments.sweep import Serial
 from skinny.training import Config, recipe
 
+pytestmark = pytest.mark.usefixtures("graphs_taken_once")
 TINY = [
     "--epochs", "2", "--dense", "1", "--sparse", "1", "--train-size", "60", "--width", "0.25",
 ]  # fmt: skip
@@ -112,17 +115,16 @@ def test_a_warning_is_one_line_on_stderr(tmp_path):
     (tmp_path / "mine.py").write_text(
         "import warnings\n"
         "from torch import nn\n"
-        "def tiny(classes, channels, image_size):\n"
+        "def empty(classes, channels, image_size):\n"
         "    warnings.warn('this is\\nodd')\n"
-        "    h, w = image_size\n"
-        "    return nn.Sequential(nn.Flatten(), nn.Linear(channels * h * w, classes))\n"
+        "    return nn.Sequential()\n"
     )
-    command = [
-        sys.executable, "-m", "skinny.cli.main", "train", "demo", "--model", "mine:tiny",
-        *TINY[:-2], "--quiet",
-    ]  # fmt: skip
-    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert run.stderr == "skinny: this is odd\n"
+    command = [sys.executable, "-m", "skinny.cli.main", "train", "demo", "--model", "mine:empty"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert run.stderr.splitlines() == [
+        "skinny: this is odd",
+        "skinny: the model mine:empty has no trainable parameter",
+    ]
 
 
 def test_train_shows_the_timeline_epochs_and_tables(tmp_path, capsys):
@@ -211,6 +213,7 @@ def test_a_run_folder_decides_no_code_that_runs(tmp_path, capsys, monkeypatch):
 def test_demo_compares_over_three_seeds(tmp_path, capsys, monkeypatch):
     small = dataclasses.replace(recipe("demo"), train_size=60, test_size=60, width=0.25)
     monkeypatch.setattr("skinny.cli.demo.recipe", lambda name: small)
+    monkeypatch.setattr("skinny.cli.demo.Processes", Serial)
     assert main(["demo", "--runs", str(tmp_path), "--epochs", "12"]) == 0
     shown = capsys.readouterr().out
     assert "9/9" in shown
@@ -218,4 +221,13 @@ def test_demo_compares_over_three_seeds(tmp_path, capsys, monkeypatch):
     assert "points against dense" in shown
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
     assert main(["demo", "--runs", str(tmp_path), "--epochs", "12"]) == 0
-    assert "(trained before)" in capsys.readouterr().out
+    assert capsys.readouterr().out.count("already trained") == 9
+
+
+def test_a_demo_that_fails_names_the_runs(tmp_path, capsys, monkeypatch):
+    def failing():
+        return lambda jobs, tell: [tell(Outcome(job, "failed", error="odd")) for job in jobs]
+
+    monkeypatch.setattr("skinny.cli.demo.Processes", failing)
+    assert main(["demo", "--runs", str(tmp_path)]) == 1
+    assert "9 of 9 runs failed" in capsys.readouterr().err

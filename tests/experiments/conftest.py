@@ -19,3 +19,8 @@ def tiny():
         sparsity=0.8,
         batch_norm=True,
     )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _graphs(graphs_taken_once):
+    """Every training packs its network."""

@@ -11,6 +11,7 @@ from skinny.training import Config, RunFolder, Silent, figures, load_run, train
 from skinny.training import config as configs
 from skinny.training.session import build, build_optimizer
 
+pytestmark = pytest.mark.usefixtures("graphs_taken_once")
 TINY = Config(
     name="tiny",
     data="digits",

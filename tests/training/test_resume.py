@@ -11,6 +11,7 @@ from skinny.errors import SkinnyError
 from skinny.training import Config, RunFolder, Silent, checkpoint, load_run, train
 from skinny.training import config as configs
 
+pytestmark = pytest.mark.usefixtures("graphs_taken_once")
 TINY = Config(
     name="tiny",
     train_size=100,
@@ -180,7 +181,11 @@ READERS = {
 
 
 @pytest.mark.parametrize("name", READERS)
-@pytest.mark.parametrize("text", [NESTED, '{"a": ' * 200_000, "\xff", "9" * 10_000], ids=repr)
+@pytest.mark.parametrize(
+    "text",
+    [NESTED, '{"a": ' * 200_000, "\xff", "9" * 10_000],
+    ids=["lists", "objects", "not ASCII", "a long number"],
+)
 def test_json_that_cannot_be_followed_is_one_sentence(tmp_path, name, text):
     (tmp_path / name).write_text(text, "latin-1")
     with pytest.raises(SkinnyError, match=name):

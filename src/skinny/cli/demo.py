@@ -7,14 +7,16 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-import torch
 from rich.console import Console
 from rich.table import Table
 
-from skinny.cli import progress, summary
+from skinny.cli import grid_progress, summary
 from skinny.cli.command_line import parse
+from skinny.experiments.processes import Processes
+from skinny.experiments.store import Store
+from skinny.experiments.sweep import sweep
 from skinny.files import atomic_write
-from skinny.training import Config, RunFolder, figures, recipe, train
+from skinny.training import Config, RunFolder, figures, recipe
 from skinny.training import config as configs
 
 SPARSITIES = (0.0, 0.5, 0.9)
@@ -25,7 +27,8 @@ SEEDS = (0, 1, 2)
 class Demo:
     """Train the digits network dense and by iterative hard thresholding, and compare.
 
-    The same network, the same number of epochs, three seeds each. Takes a minute or two.
+    The same network, the same number of epochs, three seeds each, one training per core.
+    Takes about a minute on two cores.
 
     Example: skinny demo --runs /tmp/demo
     """
@@ -41,8 +44,6 @@ def main(argv: list[str]) -> int:
 
 
 def run(arguments: Demo) -> int:
-    # a network this small gains little from a second thread, and suffers when cores are shared
-    torch.set_num_threads(1)
     console = Console(highlight=False)
     shared = dataclasses.replace(recipe("demo"), epochs=arguments.epochs)
     wanted = {
@@ -50,28 +51,22 @@ def run(arguments: Demo) -> int:
     }
     for of_one in wanted.values():
         configs.check(of_one[0])
-    count = sum(map(len, wanted.values()))
+    every = [config for of_one in wanted.values() for config in of_one]
     console.print(
-        f"[bold]Handwritten digits[/bold]: {count} trainings of {shared.epochs} epochs each: "
+        f"[bold]Handwritten digits[/bold]: {len(every)} trainings of {shared.epochs} epochs each: "
         f"dense, and by iterative hard thresholding at 50% and 90% sparsity, {len(SEEDS)} seeds.\n"
         "The timeline at 90%:"
     )
     console.print(str(configs.timeline(wanted[SPARSITIES[-1]][0], 1)), style="dim")
-    done: dict[float, list[RunFolder]] = {}
-    number = 0
-    for sparsity, of_one in wanted.items():
-        for config in of_one:
-            number += 1
-            folder = RunFolder(arguments.runs / config.run_name)
-            fresh = folder.result() is None
-            observer = progress.LiveProgress(console) if console.is_terminal else None
-            result = train(config, folder, observer=observer)
-            console.print(
-                f"{number}/{count}  {_label(sparsity):<9}  seed {config.seed}  "
-                f"test accuracy {result['test_accuracy']:.2%}"
-                + ("" if fresh else "  (trained before)")
-            )
-            done.setdefault(sparsity, []).append(folder)
+    store = Store(arguments.runs)
+    with grid_progress.choose(len(every), quiet=False) as tell:
+        outcomes = sweep(every, store, executor=Processes(), tell=tell)
+    if any(outcome.accuracy is None for outcome in outcomes):
+        return grid_progress.conclude(outcomes) or 1
+    done = {
+        sparsity: [RunFolder(store.path(config)) for config in of_one]
+        for sparsity, of_one in wanted.items()
+    }
     last = done[SPARSITIES[-1]][0]
     figures.draw(last)
     picture = arguments.runs / "demo.png"
