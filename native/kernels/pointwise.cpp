@@ -9,12 +9,7 @@ template <class F>
 inline void each(const float* from, float* to, size_t count, F f) {
   size_t i = 0;
   for (; i + V <= count; i += V) store(to + i, f(load(from + i)));
-  if (i < count) {
-    float rest[V] = {};
-    memcpy(rest, from + i, (count - i) * sizeof(float));
-    store(rest, f(load(rest)));
-    memcpy(to + i, rest, (count - i) * sizeof(float));
-  }
+  if (i < count) store_some(to + i, f(load_some(from + i, count - i)), count - i);
 }
 
 void activate(const Activation& activation, const float* from, float* to, size_t count) {
@@ -39,7 +34,7 @@ void activate(const Activation& activation, const float* from, float* to, size_t
       each(from, to, count, [](Vec x) { return tangent(x); });
       break;
     case ActivationKind::silu:
-      each(from, to, count, [](Vec x) { return x * sigmoid(x); });
+      each(from, to, count, fast_silu);
       break;
     case ActivationKind::gelu:
       each(from, to, count, [](Vec x) { return gelu(x); });

@@ -8,6 +8,8 @@
 
 #if defined(__AVX2__)
 #include <immintrin.h>
+#elif defined(__SSE__)
+#include <xmmintrin.h>
 #endif
 
 namespace {
@@ -81,9 +83,21 @@ inline Vec join_lanes(Vec first, size_t count, Vec rest) {
 // x - 0 is x, also for -0.0; the compiler makes it one broadcast from memory. (x + 0 is not.)
 inline Vec splat(float x) { return x - Vec{}; }
 
-// A NaN passes through both, as in PyTorch: the comparison is false and `v` stays.
+// A NaN passes through both, as in PyTorch: the comparison is false and `v` stays. x86 has an
+// instruction for each, which returns its second operand where a NaN is compared; GCC takes two.
+#if defined(__AVX512F__)
+inline Vec at_least(Vec v, Vec low) { return _mm512_max_ps(low, v); }
+inline Vec at_most(Vec v, Vec high) { return _mm512_min_ps(high, v); }
+#elif defined(__AVX2__)
+inline Vec at_least(Vec v, Vec low) { return _mm256_max_ps(low, v); }
+inline Vec at_most(Vec v, Vec high) { return _mm256_min_ps(high, v); }
+#elif defined(__SSE__)
+inline Vec at_least(Vec v, Vec low) { return _mm_max_ps(low, v); }
+inline Vec at_most(Vec v, Vec high) { return _mm_min_ps(high, v); }
+#else
 inline Vec at_least(Vec v, Vec low) { return v < low ? low : v; }
 inline Vec at_most(Vec v, Vec high) { return v > high ? high : v; }
+#endif
 
 // The lanes of even, or of odd, index of two neighbouring vectors.
 template <int Odd>

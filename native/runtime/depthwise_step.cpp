@@ -12,6 +12,9 @@ namespace {
 
 constexpr size_t cached_floats = 4096;  // of a strip's input: two of them should stay in the cache
 
+// Whose place that many addresses take.
+size_t pointer_floats(size_t count) { return count * sizeof(float*) / sizeof(float); }
+
 }  // namespace
 
 Depthwise::Depthwise(const ImageArena& arena, const View& source, const View& target,
@@ -29,19 +32,49 @@ Depthwise::Depthwise(const ImageArena& arena, const View& source, const View& ta
               epilogue_.bias.size() == target.channels,
           "a depthwise convolution needs a kernel and a bias for each output channel, and equally "
           "many output channels for each input channel");
+  columns_ = {shape.kernel[1], shape.stride[1], shape.padding[1], source.width, target.width};
+  direct_ = is_direct(weights);
+  if (direct_)
+    plan_direct(weights);
+  else
+    plan_copies(weights);
+  strips_ = divide_up(target.height, strip_rows_);
+}
+
+bool Depthwise::is_direct(const std::vector<float>& weights) const {
+  const auto& [kernel, stride, padding, dilation] = shape_;
+  const DenseDepthwiseKernels& kernels = SKINNY_CHOOSE(dense_depthwise);
+  if (kernel[0] != kernel[1] || stride[0] != stride[1] || dilation[0] != 1 || dilation[1] != 1 ||
+      !kernels.supports(kernel[0], stride[0]) || padding[0] > kernel[0] || padding[1] > kernel[1] ||
+      kernels.readable(columns_) > in_.width + padding[1] + row_slack)
+    return false;
+  auto zeros = std::count(weights.begin(), weights.end(), 0.f);
+  return static_cast<size_t>(zeros) * 2 <= weights.size();
+}
+
+void Depthwise::plan_direct(std::vector<float> weights) {
+  constexpr size_t unit = 28;  // rows: enough work for a strip, and enough strips for all threads
+  const DenseDepthwiseKernels& kernels = SKINNY_CHOOSE(dense_depthwise);
+  weights_ = std::move(weights);
+  masks_.resize(kernels.masks(columns_, nullptr));
+  kernels.masks(columns_, masks_.data());
+  zeros_.resize(kernels.readable(columns_));
+  strip_rows_ = std::min(unit, out_.height);
+}
+
+void Depthwise::plan_copies(const std::vector<float>& weights) {
+  const Shape& shape = shape_;
   size_t lanes = SKINNY_CHOOSE(depthwise).lanes, reach_x = (shape.kernel[1] - 1) * shape.dilation[1];
-  size_t reach_y = (shape.kernel[0] - 1) * shape.dilation[0];
-  entries_ = round_up(target.width, lanes) + reach_x / shape.stride[1];
+  size_t taps = shape.kernel[0] * shape.kernel[1];
+  entries_ = round_up(out_.width, lanes) + reach_x / shape.stride[1];
   phase_floats_ = entries_ + lanes;
   row_floats_ = product(phase_floats_, shape.stride[1]);
-  // Input rows under `rows` of output: (rows - 1) * stride + reach + 1.
   size_t fit = cached_floats / row_floats_;
-  strip_rows_ = fit > reach_y + 1 ? (fit - reach_y - 1) / shape.stride[0] + 1 : 1;
-  strip_rows_ = std::min(std::max<size_t>(strip_rows_, 4), target.height);
-  strips_ = (target.height + strip_rows_ - 1) / strip_rows_;
+  strip_rows_ = fit > reach() + 1 ? (fit - reach() - 1) / shape.stride[0] + 1 : 1;
+  strip_rows_ = std::min(std::max<size_t>(strip_rows_, 4), out_.height);
   require(scratch(1) <= max_offset, "a depthwise convolution's rows are too long");
   first_.push_back(0);
-  for (size_t channel = 0; channel < target.channels; ++channel) {
+  for (size_t channel = 0; channel < out_.channels; ++channel) {
     for (size_t tap = 0; tap < taps; ++tap)
       if (float weight = weights[channel * taps + tap]; weight != 0) {
         size_t y = tap / shape.kernel[1] * shape.dilation[0];
@@ -61,12 +94,79 @@ Depthwise::Strip Depthwise::strip(size_t index) const {
           std::min(strip_rows_, out_.height - first)};
 }
 
+// The rows under a strip, where they lie. The first row of the arena has no floats before it to read:
+// it is copied.
+const float* const* Depthwise::rows_of(const ThreadContext& context, const Strip& own) const {
+  View in = in_.shifted(own.sample * samples_.in_stride);
+  size_t count = rows_under(own.rows), padding = shape_.padding[0];
+  size_t begin = own.first * shape_.stride[0];  // counted from the padding
+  size_t inside = std::min(padding > begin ? padding - begin : 0, count);
+  size_t below = std::min(std::max(in.height + padding, begin) - begin, count);
+  auto rows = reinterpret_cast<const float**>(context.scratch);
+  const float* zeros = zeros_.data() + columns_.padding;
+  std::fill_n(rows, inside, zeros);
+  std::fill_n(rows + below, count - below, zeros);
+  if (inside >= below) return rows;
+  size_t position = in.at(own.channel, begin + inside - padding);
+  for (size_t i = inside; i < below; ++i)
+    rows[i] = context.at(position) + (i - inside) * in.row_stride;
+  for (size_t i = inside; i < below && position < columns_.padding; ++i, position += in.row_stride) {
+    float* copy = context.scratch + pointer_floats(count) + columns_.padding;
+    copy += (i - inside) * (zeros_.size() + in.width);
+    std::memcpy(copy, rows[i], in.width * sizeof(float));
+    rows[i] = copy;
+  }
+  return rows;
+}
+
+// Strips that follow each other without a gap are activated together, while they are in the cache.
+void Depthwise::run_direct(const ThreadContext& context, Range items) const {
+  constexpr size_t enough = 2048;  // floats
+  size_t each = out_.channels / in_.channels, taps = columns_.kernel * columns_.kernel;
+  float *begin = nullptr, *end = nullptr;
+  auto activate_all = [&] {
+    if (begin != end)
+      SKINNY_CHOOSE(pointwise)
+          .activate(epilogue_.activation, begin, begin, static_cast<size_t>(end - begin));
+    begin = end;
+  };
+  for (size_t item = items.begin; item < items.end; ++item) {
+    Strip own = strip(item);
+    View out = out_.shifted(own.sample * samples_.out_stride);
+    const float* const* rows = rows_of(context, own);
+    for (size_t o = own.channel * each; o < (own.channel + 1) * each; ++o) {
+      float* to = context.at(out.at(o, own.first));
+      SKINNY_CHOOSE(dense_depthwise)
+          .convolve(columns_, {weights_.data() + o * taps, masks_.data(), rows, to, out.row_stride,
+                               own.rows, epilogue_.bias[o], epilogue_.low, epilogue_.high});
+      if (epilogue_.activation.kind == ActivationKind::none) continue;
+      if (out.row_stride != out.width) {
+        activate(own, to);
+        continue;
+      }
+      if (to != end || static_cast<size_t>(end - begin) >= enough) {
+        activate_all();
+        begin = to;
+      }
+      end = to + own.rows * out.width;
+    }
+  }
+  activate_all();
+}
+
+void Depthwise::activate(const Strip& own, float* to) const {
+  if (epilogue_.activation.kind == ActivationKind::none) return;
+  bool gaps = out_.row_stride != out_.width;  // without them, a strip is one long row
+  size_t count = gaps ? own.rows : 1, floats = gaps ? out_.width : own.rows * out_.width;
+  for (size_t row = 0; row < count; ++row, to += out_.row_stride)
+    SKINNY_CHOOSE(pointwise).activate(epilogue_.activation, to, to, floats);
+}
+
 void Depthwise::load(const ThreadContext& context, const Strip& own, float* to) const {
   View in = in_.shifted(own.sample * samples_.in_stride);
   size_t padding = shape_.padding[0], begin = own.first * shape_.stride[0];
-  size_t reach = (shape_.kernel[0] - 1) * shape_.dilation[0];
   // Rows before the image, of it, and after it.
-  size_t count = (own.rows - 1) * shape_.stride[0] + reach + 1;
+  size_t count = rows_under(own.rows);
   size_t before = padding > begin ? std::min(padding - begin, count) : 0;
   size_t row = begin + before - std::min(padding, begin + before);
   size_t inside = row < in.height ? std::min(in.height - row, count - before) : 0;
@@ -88,11 +188,7 @@ void Depthwise::convolve(const ThreadContext& context, const Strip& own, const f
         {offsets_.data() + first_[o], weights_.data() + first_[o], first_[o + 1] - first_[o]},
         {from, shape_.stride[0] * row_floats_, to, out.row_stride, own.rows, out.width,
          epilogue_.bias[o], epilogue_.low, epilogue_.high});
-    if (epilogue_.activation.kind == ActivationKind::none) continue;
-    bool gaps = out.row_stride != out.width;  // without them, a strip is one long row
-    size_t count = gaps ? own.rows : 1, floats = gaps ? out.width : own.rows * out.width;
-    for (size_t row = 0; row < count; ++row, to += out.row_stride)
-      SKINNY_CHOOSE(pointwise).activate(epilogue_.activation, to, to, floats);
+    activate(own, to);
   }
 }
 
@@ -101,6 +197,10 @@ void Depthwise::run(const ThreadContext& context) const {
     zero_padding(out_.shifted(sample * samples_.out_stride), context,
                  context.partition(out_.channels));
   auto [begin, end] = context.partition(samples_.count * in_.channels * strips_);
+  if (direct_) {
+    run_direct(context, {begin, end});
+    return;
+  }
   // The next strip is loaded before this one is computed: what was stored a moment ago cannot be
   // read at other offsets at once.
   float* buffers[2] = {context.scratch, context.scratch + strip_floats()};
@@ -111,12 +211,13 @@ void Depthwise::run(const ThreadContext& context) const {
   }
 }
 
-size_t Depthwise::strip_floats() const {
-  size_t reach = (shape_.kernel[0] - 1) * shape_.dilation[0];
-  return product((strip_rows_ - 1) * shape_.stride[0] + reach + 1, row_floats_);
-}
+size_t Depthwise::strip_floats() const { return product(rows_under(strip_rows_), row_floats_); }
 
-size_t Depthwise::scratch(size_t) const { return product(2, strip_floats()); }
+size_t Depthwise::scratch(size_t) const {
+  if (!direct_) return product(2, strip_floats());
+  // Padding is at most a kernel's side: so many rows, of one column each, may begin before it.
+  return pointer_floats(rows_under(strip_rows_)) + columns_.kernel * (zeros_.size() + in_.width);
+}
 
 double Depthwise::work() const {
   double positions = static_cast<double>(samples_.count * out_.height * out_.width);

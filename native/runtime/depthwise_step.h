@@ -5,6 +5,7 @@
 #include <array>
 #include <vector>
 
+#include "dense_depthwise.h"
 #include "image_steps.h"
 
 namespace skinny {
@@ -19,8 +20,8 @@ class Depthwise : public Step {
     float low, high;
     Activation activation;
   };
-  // weights: [output channel][kernel row][kernel column]; zeros cost nothing. Throws
-  // std::invalid_argument where sizes do not agree.
+  // weights: [output channel][kernel row][kernel column]; zeros cost nothing where most are zero.
+  // Throws std::invalid_argument where sizes do not agree.
   Depthwise(const ImageArena& arena, const View& source, const View& target, const Shape& shape,
             const std::vector<float>& weights, Epilogue epilogue);
   void run(const ThreadContext& context) const override;
@@ -32,20 +33,34 @@ class Depthwise : public Step {
   struct Strip {
     size_t sample, channel, first, rows;
   };
+  bool is_direct(const std::vector<float>& weights) const;
+  void plan_direct(std::vector<float> weights);
+  void plan_copies(const std::vector<float>& weights);
   Strip strip(size_t index) const;
+  const float* const* rows_of(const ThreadContext& context, const Strip& strip) const;
+  void run_direct(const ThreadContext& context, Range items) const;
+  void activate(const Strip& strip, float* to) const;
   void load(const ThreadContext& context, const Strip& strip, float* to) const;
   void convolve(const ThreadContext& context, const Strip& strip, const float* from) const;
   size_t strip_floats() const;
+  size_t reach() const { return (shape_.kernel[0] - 1) * shape_.dilation[0]; }
+  size_t rows_under(size_t rows) const { return (rows - 1) * shape_.stride[0] + reach() + 1; }
 
   View in_, out_;
   Samples samples_;
   Shape shape_;
   Epilogue epilogue_;
-  // The rows under a strip of output are copied, with their padding, in phases (PaddedRows).
-  size_t entries_, phase_floats_, row_floats_, strip_rows_, strips_;
+  size_t strip_rows_, strips_;
+  std::vector<float> weights_;  // of all taps, or of those that are not zero
+  // Usual kernels, dense, read the rows where they lie.
+  bool direct_;
+  DepthwiseColumns columns_;
+  std::vector<uint32_t> masks_;
+  std::vector<float> zeros_;  // a row above or below the image
+  // Others read copies of the rows under a strip, with their padding, in phases (PaddedRows).
+  size_t entries_ = 0, phase_floats_ = 0, row_floats_ = 0;
   std::vector<size_t> first_;      // of each output channel, and after the last
   std::vector<int32_t> offsets_;  // of each non-zero tap
-  std::vector<float> weights_;
 };
 
 }  // namespace skinny

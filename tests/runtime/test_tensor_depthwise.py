@@ -115,6 +115,35 @@ def test_the_usual_convolutions_equal_numpys(side, kernel, stride):
     check(x, weights, bias, Shape((stride, stride), (half, half)), size)
 
 
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_dense_square_kernels_equal_numpys(data):
+    """Those of 3 and 5 have kernels of their own, unless most of their weights are zero."""
+    kernel, stride = data.draw(st.sampled_from([3, 5, 7])), data.draw(st.sampled_from([1, 2]))
+    padding = data.draw(st.tuples(*[st.integers(0, kernel)] * 2))
+    height, width = data.draw(st.integers(1, 40)), data.draw(st.integers(1, 70))
+    sides = zip((height, width), padding, strict=True)
+    size = [max(1, (side + 2 * pad - kernel) // stride + 1) for side, pad in sides]
+    channels = data.draw(st.integers(1, 4))
+    outputs = channels * data.draw(st.sampled_from([1, 1, 3]))
+    x, weights, bias = example(
+        data.draw(st.integers(1, 2)), channels, height, width, outputs, (kernel, kernel),
+        data.draw(st.integers(0, 9)), data.draw(st.sampled_from([0.0, 0.3])),
+    )  # fmt: skip
+    check(x, weights, bias, Shape((stride, stride), padding), tuple(size),
+          gap=data.draw(st.sampled_from([0, 2])), threads=data.draw(st.integers(1, 3)))  # fmt: skip
+
+
+def test_what_lies_beside_a_row_does_not_enter_it():
+    """Infinities in the neighbouring rows and channels, which are read beside a row and masked."""
+    x, weights, bias = example(1, 3, 9, 13, 3, (3, 3))
+    x[0, 0], x[0, 2] = np.inf, np.nan
+    shape, size = Shape(padding=(1, 1)), (9, 13)
+    result = depthwise(x, weights, bias, shape, size)
+    wanted = reference(x[:, 1:2], weights[1:2], bias[1:2], shape, size)
+    np.testing.assert_allclose(result[:, 1:2], wanted, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("stride", [1, 2, 3])
 def test_signals_of_one_dimension_equal_numpys(stride):
     x, weights, bias = example(2, 3, 1, 3000, 6, (1, 9))
@@ -131,6 +160,18 @@ def test_results_are_clamped_or_activated():
     silu = _native.Activation(kind=ActivationKind.silu, a=0, b=0)
     result = depthwise(x, weights, bias, shape, size, activation=silu, gap=2)
     np.testing.assert_allclose(result, wanted / (1 + np.exp(-wanted)), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("gap", [0, 2])
+def test_silu_is_precise_from_small_values_to_large_ones(gap):
+    x = np.linspace(-30, 30, 3 * 20 * 41, dtype=np.float32).reshape(1, 3, 20, 41)
+    silu = _native.Activation(kind=ActivationKind.silu, a=0, b=0)
+    one = np.zeros((3, 3, 3), np.float32)
+    one[:, 1, 1] = 1
+    result = depthwise(x, one, np.zeros(3, np.float32), Shape(padding=(1, 1)), (20, 41),
+                       activation=silu, gap=gap)  # fmt: skip
+    exact = x.astype(np.float64)
+    np.testing.assert_allclose(result, exact / (1 + np.exp(-exact)), rtol=3e-6)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """The geometry of a convolution: where its taps lie in the input, and its blocks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -94,16 +94,6 @@ def _modulo_stride(at: NDArray[np.int64], stride: int) -> _AxisTaps:
     base = shift.min()
     remainders, index = np.unique(at % stride, return_inverse=True)
     return _AxisTaps(base * stride + remainders, index.reshape(-1), shift - base)
-
-
-_SMALL_ROW = 7
-
-
-def runs_depthwise(stride: Sequence[int], width: int) -> bool:
-    """Whether the kernel for depthwise convolutions, which copies its input row by row, is worth
-    it: small images are faster in the padded layout, several rows to a tile. width: of the
-    output."""
-    return max(stride) > 1 or width > _SMALL_ROW
 
 
 def block_taps(

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from skinny._native import TILE_VECTORS, ActivationKind, Mode, Pool, Stage
-from skinny.runtime.convolution import Geometry, pointwise_taps, runs_depthwise
+from skinny.runtime.convolution import Geometry, pointwise_taps
 from skinny.runtime.fuse import NONE, Activation, Layer
 from skinny.runtime.layout import Buffer, Shape, View, compact
 from skinny.runtime.program import Program
@@ -58,9 +58,7 @@ def _is_depthwise(program: Program, layer: Layer) -> bool:
     """Whether a layer runs on the kernel for depthwise convolutions, which pads by itself."""
     if program.mode != Mode.single or layer.op != "conv" or layer.node["groups"] == 1:
         return False
-    out = program.shapes[layer.node["output"]]
-    per_group = program.weights.shape(layer.node)[1]
-    return per_group == 1 and runs_depthwise(layer.node["stride"], out[2])
+    return program.weights.shape(layer.node)[1] == 1
 
 
 def _lower_depthwise(program: Program, layer: Layer) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 from skinny._native import TensorProgram
 from skinny.graph import Node
-from skinny.runtime.convolution import runs_depthwise
 from skinny.runtime.lowering.chains import Images
 from skinny.runtime.lowering.stages import Stage, clamping, operations
 from skinny.runtime.step_info import StepInfo
@@ -15,9 +14,9 @@ from skinny.runtime.tensor_plan import TensorPlan
 
 def is_depthwise(plan: TensorPlan, node: Node) -> bool:
     """Whether a node runs on the kernel for depthwise convolutions."""
-    if node.op != "conv" or node["groups"] == 1 or plan.weights.shape(node["weight"])[1] > 1:
+    if node.op != "conv" or node["groups"] == 1:
         return False
-    return runs_depthwise(node["stride"], plan.spec(node.output).shape[-1])
+    return plan.weights.shape(node["weight"])[1] == 1
 
 
 def convolve_depthwise(
