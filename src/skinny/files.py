@@ -32,6 +32,19 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[
         raise
 
 
+@contextlib.contextmanager
+def beside(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A name in the folder of `path` for a file that others write; on success it becomes `path`."""
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
 def _create_beside(path: Path) -> tuple[int, Path]:
     """A new file with the permissions any new file has: the system applies the umask, which cannot
     be read without changing it for all threads. (`tempfile.mkstemp` makes private files.)"""

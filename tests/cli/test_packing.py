@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import pickle
+import re
 import subprocess
 import sys
 
@@ -70,6 +71,37 @@ def test_signed_zeros_are_kept_on_request(tmp_path):
         pack.main([str(tmp_path / "w.safetensors"), str(tmp_path / "w.skinny"), *flags])
         with packing.open(tmp_path / "w.skinny") as file:
             assert np.signbit(file.read("w")).sum() == negative
+
+
+@pytest.mark.parametrize("kind", ["safetensors", "pt"])
+def test_a_size_is_kept(source, weights, tmp_path, kind):
+    if kind == "pt":
+        source = source.with_suffix(".pt")
+        torch.save({name: torch.from_numpy(array) for name, array in weights.items()}, source)
+    assert pack.main([str(source), str(tmp_path / "m.skinny"), "--size", "1.9kB"]) == 0
+    assert (tmp_path / "m.skinny").stat().st_size <= 1900
+    with packing.open(tmp_path / "m.skinny") as file:
+        assert file.entry("fc.weight").values.startswith("codebook")
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [(None, None), ("25", 25), ("8600B", 8600), ("25kB", 25_000), ("1.5 MB", 1_500_000)],
+)
+def test_sizes_are_read_as_people_write_them(text, count):
+    assert pack.most_bytes(text) == count
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "25 GB", "small", "1e3", "0.4", "٣"])
+def test_other_sizes_are_refused(text):
+    with pytest.raises(UsageError, match="give bytes, as 25kB"):
+        pack.most_bytes(text)
+
+
+@pytest.mark.parametrize("other", [["--values", "int8"], ["--signed-zeros"]])
+def test_a_size_and_a_kind_of_values_are_one_wish_too_many(source, other):
+    with pytest.raises(UsageError, match="--size chooses how values are stored"):
+        pack.main([str(source), "--size", "9kB", *other])
 
 
 def test_a_state_dict_goes_in_and_comes_out(tmp_path, weights):
@@ -186,3 +218,12 @@ def test_a_finished_run_packs_with_graph_labels_and_preprocessing(tmp_path, caps
     state = unpack_state(folder.path / "model.skinny")
     for name, tensor in trained.model.state_dict().items():
         assert torch.equal(state[name], tensor)
+    half = (folder.path / "model.skinny").stat().st_size // 2
+    capsys.readouterr()
+    assert pack.main([str(folder.path), str(tmp_path / "small.skinny"), "--size", str(half)]) == 0
+    assert (tmp_path / "small.skinny").stat().st_size <= half
+    images = len(trained.dataset.test)
+    wrong = round(images * (1 - trained.result["test_accuracy"]))
+    told = capsys.readouterr().err
+    assert f"accuracy {trained.result['test_accuracy']:.2%} as trained, " in told
+    assert re.search(rf"\({wrong} and \d+ of {images} images wrong\)", told)

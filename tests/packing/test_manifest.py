@@ -44,7 +44,7 @@ BAD = {
     "an unknown form": (change("w", form="zip"), ManifestError, "impossible form"),
     "a shape that overflows": (change("w", shape=[2**40] * 3), ManifestError, "impossible shape"),
     "a shape that does not fit": (change("w", shape=[2, 4]), MaskError, "6 values for 8"),
-    "unknown values": (change("w", values="int4", error=0.0), ManifestError, "impossible values"),
+    "unknown values": (change("w", values="int1", error=0.0), ManifestError, "impossible values"),
     "exact values with an error": (
         change("w", values="exact", error=0.0),
         ManifestError,

@@ -1,21 +1,24 @@
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skinny.errors import SkinnyError
-from skinny.packing import ScaleError, bitmask, codec, values
+from skinny.packing import MaskError, ScaleError, bitmask, codec, values
 from skinny.packing.dtypes import from_float32, to_float32
 
 torch = pytest.importorskip("torch")
 
 
 def weights(rng, shape=(16, 40), density=0.2):
-    array = rng.standard_normal(shape).astype(np.float32) * np.exp(rng.standard_normal((16, 1)))
+    spread = np.exp(rng.standard_normal((shape[0], 1)))
+    array = rng.standard_normal(shape).astype(np.float32) * spread
     return (array * (rng.random(shape) < density)).astype(np.float32)
 
 
-@pytest.mark.parametrize("kind", ["fp16", "bf16", "int8"])
+@pytest.mark.parametrize("kind", values.VALUES[1:])
 @pytest.mark.parametrize("density", [0.05, 1.0])
 def test_rounded_values_are_as_near_as_the_entry_says(rng, kind, density):
     array = weights(rng, density=density)
@@ -25,8 +28,12 @@ def test_rounded_values_are_as_near_as_the_entry_says(rng, kind, density):
     assert (entry.form == "dense") == (density == 1.0)
     error = np.abs(back.astype(np.float64) - array)
     assert 0 < error.max() == entry.error
-    if kind == "int8":
-        assert np.all(error.max(axis=1) <= np.abs(array).max(axis=1) / 127 * 0.5000001)
+    if kind.startswith("int"):
+        steps = 2 ** (values.bits(kind) - 1) - 1
+        assert np.all(error.max(axis=1) <= np.abs(array).max(axis=1) / steps * 0.5000001)
+    elif kind.startswith("codebook"):
+        assert parts["codebook"].size <= 2 ** values.bits(kind)
+        assert np.abs(back[array != 0][:, None] - parts["codebook"]).min(axis=1).max() == 0
     else:
         assert np.all(error <= np.abs(array) * (2**-11 if kind == "fp16" else 2**-8))
 
@@ -69,7 +76,7 @@ def test_every_bfloat16_widens_and_narrows_back(bits):
     assert back[0] == bits or (np.isnan(wide[0]) and back[0] == bits | 0x40)
 
 
-@pytest.mark.parametrize("kind", ["fp16", "bf16", "int8"])
+@pytest.mark.parametrize("kind", ["fp16", "bf16", "int8", "int2", "codebook3"])
 @pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
 def test_what_cannot_be_rounded_is_refused_with_its_name(kind, bad):
     array = np.ones((4, 4), np.float32)
@@ -83,9 +90,10 @@ def test_numbers_beyond_fp16_are_refused():
         codec.encode("w", np.full((2, 2), 1e5, np.float32), "F32", "fp16")
 
 
-def test_numbers_beyond_float32_scales_are_refused():
-    with pytest.raises(SkinnyError, match="too large"):
-        codec.encode("w", np.full((2, 2), 1e300), "F64", "int8")
+@pytest.mark.parametrize(("kind", "message"), [("int8", "too large"), ("codebook4", "1e+300")])
+def test_numbers_beyond_float32_are_refused(kind, message):
+    with pytest.raises(SkinnyError, match=re.escape(message)):
+        codec.encode("w", np.full((2, 2), 1e300), "F64", kind)
 
 
 @pytest.mark.parametrize(
@@ -121,3 +129,39 @@ def test_scales_that_are_negative_or_not_finite_are_refused(rng, bad):
     parts["scales"][3] = bad
     with pytest.raises(ScaleError):
         codec.decode(entry, parts)
+
+
+def test_a_codebook_with_bad_numbers_or_too_few_is_refused(rng):
+    entry, parts = codec.encode("w", weights(rng), "F32", "codebook4")
+    short = {**parts, "codebook": parts["codebook"][:3]}
+    with pytest.raises(ScaleError, match="beyond its codebook"):
+        codec.decode(entry, short)
+    parts["codebook"][2] = np.nan
+    with pytest.raises(ScaleError, match="not finite"):
+        codec.decode(entry, parts)
+
+
+@pytest.mark.parametrize("size", [0, 17])
+def test_a_codebook_of_an_impossible_size_is_refused_unread(size):
+    entry = codec.Entry("F32", (3, 4), "dense", "codebook4")
+    with pytest.raises(MaskError, match=f"a codebook of {size} numbers for codebook4"):
+        codec.check("w", entry, {"values": 12, "codebook": size})
+
+
+def test_fewer_bits_take_fewer_bytes(rng):
+    array = weights(rng, (64, 500), 0.1)
+    for kinds in (values.VALUES[3:10], values.VALUES[10:]):
+        sizes = [
+            sum(part.nbytes for part in codec.encode("w", array, "F32", kind)[1].values())
+            for kind in ("fp16", *kinds)
+        ]
+        assert sizes == sorted(sizes, reverse=True)
+        assert sizes[-1] < sizes[0] / 2
+
+
+def test_dense_tensors_of_few_bits_are_coded(rng):
+    array = rng.standard_normal((64, 64)).astype(np.float32)
+    entry, parts = codec.encode("w", array, "F32", "codebook3")
+    assert entry.form == "dense"
+    assert parts["symbols"].size < array.size * 3.2 / 8 + 60
+    assert np.abs(codec.densify(codec.decode(entry, parts)) - array).max() == entry.error

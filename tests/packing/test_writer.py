@@ -197,7 +197,7 @@ def peak(action):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"values": "int4"}, "may be exact, fp16, bf16, int8"),
+        ({"values": "int9"}, "may be exact, fp16, bf16, int8, int7"),
         ({"tensors": [("a", np.ones(2)), ("a", np.ones(2))]}, "'a' comes twice"),
         ({"tensors": {"a": Tied("b")}}, "tied to 'b', which did not come before"),
         ({"tensors": {"a": np.ones(2, np.complex64)}}, "complex64"),

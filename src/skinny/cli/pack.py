@@ -1,16 +1,18 @@
 """`skinny pack`: a finished run, or a file of weights, as one small file."""
 
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import tyro
 
 from skinny import packing
-from skinny.cli import size
-from skinny.cli.command_line import Out, OutWord, output_file, parse
+from skinny.cli import size as sizes
+from skinny.cli.command_line import Out, OutWord, UsageError, output_file, parse
 from skinny.errors import SkinnyError
+from skinny.files import beside
 from skinny.printable import printable
 
 
@@ -28,9 +30,13 @@ class Pack:
     """The file to write; else model.skinny in the run folder, or the source with .skinny."""
     out: Out = None
     """The same, as a flag."""
-    values: Literal["exact", "fp16", "bf16", "int8"] = "exact"
-    """exact: every value as it is. fp16, bf16, int8: rounded weights; the largest error is
-    reported."""
+    values: packing.Values = "exact"
+    """exact: every value as it is. Others round the weights, and the largest error is reported:
+    fp16, bf16; int2 to int8, in even steps for each output channel; codebook2 to codebook8, to the
+    nearest of 4 to 256 numbers chosen for each layer."""
+    size: str | None = None
+    """The most that the file may take, as 25kB or 1.2MB: each layer's values are stored in as few
+    bits as that asks for."""
     signed_zeros: bool = False
     """Bring -0.0 back as -0.0 instead of 0.0; weights pruned by multiplying with a mask are often
     -0.0, and take more room then."""
@@ -51,12 +57,15 @@ def main(argv: list[str]) -> int:
 
 def run(arguments: Pack) -> int:
     source = arguments.source
+    if arguments.size is not None and (arguments.values != "exact" or arguments.signed_zeros):
+        raise UsageError("--size chooses how values are stored: give it without --values")
     if source.is_dir():
         out = output_file(arguments.target, arguments.out, source / "model.skinny")
         pack_run(
             source,
             out,
             values=arguments.values,
+            size=most_bytes(arguments.size),
             signed_zeros=arguments.signed_zeros,
             weights_only=arguments.weights_only,
             data_dir=arguments.data_dir,
@@ -64,10 +73,23 @@ def run(arguments: Pack) -> int:
         )
     else:
         out = output_file(arguments.target, arguments.out, source.with_suffix(".skinny"))
-        pack_file(source, out, values=arguments.values, signed_zeros=arguments.signed_zeros)
+        stored: dict[str, Any] = {"values": arguments.values}
+        stored["signed_zeros"] = arguments.signed_zeros
+        pack_file(source, out, most_bytes(arguments.size), **stored)
     report = packing.size(out, compare=False)
-    size.show(out, report, as_json=arguments.json)
+    sizes.show(out, report, as_json=arguments.json)
     return 0
+
+
+def most_bytes(text: str | None) -> int | None:
+    """The number of bytes that "25kB" and the like name."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) *([kM]?)B?", text, re.ASCII)
+    count = round(float(found[1]) * {"": 1, "k": 1000, "M": 1_000_000}[found[2]]) if found else 0
+    if count < 1:
+        raise UsageError(f"the size is {text!r}; give bytes, as 25kB, 1.2MB or 8600")
+    return count
 
 
 # The imports below are where they are because they load torch, and `--help` must not.
@@ -78,49 +100,59 @@ def pack_run(
     out: Path,
     *,
     values: packing.Values = "exact",
+    size: int | None = None,
     signed_zeros: bool = False,
     weights_only: bool = False,
     data_dir: Path | None = None,
     model: str | None = None,
 ) -> None:
-    """Pack the network of a finished run, with all that predicting with it needs."""
+    """Pack the network of a finished run, with all that predicting with it needs. Rounded weights
+    are tested before the file is there."""
     from skinny.training import load_run
-    from skinny.training.packed import pack_trained
+    from skinny.training.packed import accuracies, pack_trained
+
+    def note(text: str) -> None:
+        print(f"skinny: {printable(text)}", file=sys.stderr)
 
     where = None if data_dir is None else str(data_dir)
     trained = load_run(folder, data_dir=where, model=model)
-    pack_trained(
-        trained.model,
-        out,
-        config=trained.config,
-        dataset=trained.dataset,
-        weights=trained.result["weights"],
-        note=lambda text: print(f"skinny: {printable(text)}", file=sys.stderr),
-        values=values,
-        signed_zeros=signed_zeros,
-        weights_only=weights_only,
-    )
+    with beside(out) as made:
+        pack_trained(
+            trained.model,
+            made,
+            config=trained.config,
+            dataset=trained.dataset,
+            weights=trained.result["weights"],
+            note=note,
+            values=values,
+            size=size,
+            signed_zeros=signed_zeros,
+            weights_only=weights_only,
+        )
+        if values != "exact" or size is not None:
+            before, after = accuracies(trained, made)
+            images = sum(before.images)
+            note(
+                f"accuracy {before.accuracy:.2%} as trained, {after.accuracy:.2%} with the weights "
+                f"of the file ({sum(before.errors)} and {sum(after.errors)} of {images:,} images "
+                "wrong)"
+            )
 
 
 def pack_file(
-    source: Path, out: Path, *, values: packing.Values = "exact", signed_zeros: bool = False
+    source: Path, out: Path, size: int | None = None, *, values: packing.Values, signed_zeros: bool
 ) -> None:
     """Pack an ONNX file, or a file of weights without a graph."""
-    if source.suffix == ".onnx":
-        from skinny.export.onnx import read_onnx
-
-        tensors, graph, format_ = read_onnx(source)
-        packing.write(
-            out, tensors, graph=graph, format=format_, values=values, signed_zeros=signed_zeros
-        )
-    elif source.suffix == ".safetensors":
-        packing.write(
-            out, packing.read_safetensors(source), values=values, signed_zeros=signed_zeros
-        )
-    elif source.suffix in (".pt", ".pth", ".bin"):
+    if source.suffix in (".onnx", ".pt", ".pth", ".bin"):
         from skinny.export import pack
 
-        pack(_load_state(source), out, values=values, signed_zeros=signed_zeros)
+        model = source if source.suffix == ".onnx" else _load_state(source)
+        pack(model, out, values=values, signed_zeros=signed_zeros, size=size)
+    elif source.suffix == ".safetensors" and size is None:
+        tensors = packing.read_safetensors(source)
+        packing.write(out, tensors, values=values, signed_zeros=signed_zeros)
+    elif source.suffix == ".safetensors" and size is not None:
+        packing.write_within(size, out, packing.read_safetensors(source))
     else:
         raise SkinnyError(
             f"cannot pack {source}: it is neither a run folder nor a file of type .onnx, "

@@ -31,6 +31,7 @@ def pack(
     labels: Iterable[str] | None = None,
     preprocessing: Mapping[str, Any] | None = None,
     values: Values = "exact",
+    size: int | None = None,
     signed_zeros: bool = False,
     weights_only: bool = False,
     config_hash: str | None = None,
@@ -44,11 +45,15 @@ def pack(
     {"input_ids": {1: "length"}}. An ONNX file needs no example; one by name fixes the sizes
     that it leaves free, except the batch and those of `dynamic`. preprocessing: mean and std,
     and optionally scale, resize and crop (docs/format.md). values: "exact" brings every value
-    back as it is, and every zero as 0.0 (-0.0 too, unless signed_zeros); "fp16", "bf16" and
-    "int8" round the weights. config_hash, sparsity: where it came from.
+    back as it is, and every zero as 0.0 (-0.0 too, unless signed_zeros); "fp16", "bf16",
+    "int8" to "int2" and "codebook8" to "codebook2" round the weights (docs/format.md); size chooses
+    one of these for each tensor, so that the file has at most so many bytes. config_hash,
+    sparsity: where it came from.
 
     The model is packed in eval mode and left as it was.
     """
+    if size is not None and (values != "exact" or signed_zeros):
+        raise SkinnyError("size chooses how values are stored: give it without values")
     graph: Mapping[str, Any] | None = None
     format_ = 1
     tensors: Any
@@ -73,18 +78,18 @@ def pack(
         if example is not None:
             raise SkinnyError("a state_dict has no graph; pass the model itself with an example")
         tensors = to_arrays(model)
-    packing.write(
-        path,
-        tensors,
-        graph=graph,
-        format=format_,
-        labels=labels,
-        preprocessing=preprocessing,
-        values=values,
-        signed_zeros=signed_zeros,
-        config_hash=config_hash,
-        sparsity=sparsity,
-    )
+    described: dict[str, Any] = {
+        "graph": graph,
+        "format": format_,
+        "labels": labels,
+        "preprocessing": preprocessing,
+        "config_hash": config_hash,
+        "sparsity": sparsity,
+    }
+    if size is not None:
+        packing.write_within(size, path, tensors, **described)
+    else:
+        packing.write(path, tensors, values=values, signed_zeros=signed_zeros, **described)
 
 
 def check(model: nn.Module, example: Example, *, dynamic: Dynamic | None = None) -> None:

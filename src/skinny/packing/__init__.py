@@ -19,6 +19,7 @@ from skinny.packing.errors import (
     StreamError,
     VersionError,
 )
+from skinny.packing.fit import write_within
 from skinny.packing.interchange import read_safetensors, to_safetensors
 from skinny.packing.reader import PackedFile
 from skinny.packing.sizes import Size, SizeReport, size
@@ -55,4 +56,5 @@ __all__ = [
     "size",
     "to_safetensors",
     "write",
+    "write_within",
 ]

@@ -6,10 +6,12 @@
 | `bitmask` | the non-zero values, one bit per entry             |
 | `entropy` | the non-zero values, the same bits entropy-coded   |
 
-Where it makes them smaller, the values of the latter two are coded as well (see symbols.py).
+Where it makes them smaller, the values of the latter two are coded as well (see symbols.py), and
+those of dense tensors that are rounded to fewer than 8 bits.
 A weight pruned by `weight * mask` is often -0.0, which is stored as a zero. Only with
-`signed_zeros` does it stay -0.0: many are marked in a part of their own, few are values. int8
-adds a part for the scales. A mask that consists of whole groups has a bit for each (see groups.py).
+`signed_zeros` does it stay -0.0: many are marked in a part of their own, few are values. Integers
+add a part for their scales or their codebook. A mask that consists of whole groups has a bit for
+each (see groups.py).
 """
 
 import math
@@ -67,8 +69,8 @@ class Entry:
             parts["mask" if self.form == "bitmask" else "coded"] = "U8"
         if self.negative_zeros:
             parts["negative"] = "U8"
-        if self.values == "int8":
-            parts["scales"] = "F32"
+        if (extra := values.extra_part(self.values)) is not None:
+            parts[extra] = "F32"
         return parts
 
 
@@ -101,7 +103,7 @@ def encode(
     signed_zeros: bring -0.0 back as -0.0, where values are exact.
     """
     shape = array.shape
-    kind = values.applicable(wish, dtype, shape)
+    kind: Values = wish if values.storable(wish, dtype, shape) else "exact"
     width = CARRIER[dtype if kind == "exact" else STORED[kind]].itemsize
     lossy = kind != "exact"
     signed = signed_zeros and not lossy and dtype in FLOATS
@@ -134,10 +136,11 @@ def encode(
     error = 0.0
     if lossy:
         counts = values.per_channel(None if best.form == "dense" else mask, shape)
-        parts["values"], scales, error = values.encode(stored, dtype, kind, counts, name)
-        parts |= {} if scales is None else {"scales": scales}
+        parts["values"], extra, error = values.encode(stored, dtype, kind, counts, name)
+        parts |= extra
     entry = Entry(dtype, shape, best.form, kind, error, marks, groups=best.groups)
-    if best.form == "dense" or dtype not in FLOATS:
+    few_bits = values.extra_part(kind) is not None and values.bits(kind) < 8
+    if dtype not in FLOATS or (best.form == "dense" and not few_bits):
         return entry, parts
     return _code_values(entry, parts)
 
@@ -213,6 +216,8 @@ def check(name: str, entry: Entry, sizes: dict[str, int]) -> None:
         raise MaskError(f"{name}: {sizes['negative']} bytes cannot code {entry.count} mask bits")
     if "scales" in sizes and sizes["scales"] != entry.shape[0]:
         raise MaskError(f"{name} has {sizes['scales']} scales for {entry.shape[0]} channels")
+    if "codebook" in sizes and not 1 <= sizes["codebook"] <= 1 << values.bits(entry.values):
+        raise MaskError(f"{name} has a codebook of {sizes['codebook']} numbers for {entry.values}")
 
 
 def decode(entry: Entry, parts: Mapping[str, Any]) -> SparseTensor:
@@ -246,7 +251,9 @@ def decode(entry: Entry, parts: Mapping[str, Any]) -> SparseTensor:
             raise MaskError("an entry is marked both as a value and as a negative zero")
     if entry.values != "exact":
         counts = values.per_channel(mask, entry.shape)
-        stored = values.decode(stored, parts.get("scales"), entry.dtype, entry.values, counts)
+        part = values.extra_part(entry.values)
+        extra = {} if part is None else {part: parts[part]}
+        stored = values.decode(stored, extra, entry.dtype, entry.values, counts)
     return SparseTensor(entry.shape, entry.dtype, mask, stored, negative)
 
 

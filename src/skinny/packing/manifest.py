@@ -18,7 +18,7 @@ from skinny.packing.dtypes import CARRIER, FLOATS
 from skinny.packing.errors import ManifestError
 from skinny.packing.groups import Groups
 from skinny.packing.header import is_number, is_shape, is_size, parse_json
-from skinny.packing.values import VALUES, applicable
+from skinny.packing.values import VALUES, extra_part, storable
 
 PART = "skinny:manifest"
 NEWEST = 2  # the newest format; graphs of format 1 are checked here, others by `skinny.graph`
@@ -168,13 +168,14 @@ def _entry(name: str, record: object) -> Entry:
         "check": isinstance(record.get("check"), str),
         "negative_zeros": is_size(negative)
         and (not negative or (form != "dense" and values == "exact" and dtype in FLOATS)),
-        "kept": kept is None or (is_size(kept) and form != "dense" and dtype in FLOATS),
+        "kept": kept is None
+        or (is_size(kept) and dtype in FLOATS and (form != "dense" or extra_part(values))),
         "groups": groups is None or (form != "dense" and _fit(groups, shape)),
     }
     for what, holds in rules.items():
         if not holds:
             raise ManifestError(f"{name!r} has an impossible {what}: {record.get(what)!r:.80}")
-    if applicable(values, dtype, tuple(shape)) != values:
+    if not storable(values, dtype, tuple(shape)):
         raise ManifestError(f"{name!r} of {dtype} and shape {shape} cannot hold {values} values")
     of_groups = None if groups is None else Groups(*groups)
     return Entry(dtype, tuple(shape), form, values, float(error), negative, kept, of_groups)

@@ -81,13 +81,14 @@ def _measure(file: PackedFile, name: str, compare: bool) -> Size:
     entry, stored = file.entry(name), file.stored_parts(name)
     tensor = file.read_sparse(name)
     kept = tensor.values.size
-    if (
-        tensor.mask is None or entry.values == "exact"
-    ):  # a stored int8 value may be zero, and is kept
+    # a value that was rounded to zero is kept
+    if tensor.mask is None or entry.values == "exact":
         floating = entry.dtype in FLOATS
         _, kept = bitmask.find(np.ascontiguousarray(tensor.values), ignore_sign=floating)
     width = CARRIER[entry.stored].itemsize
-    scales = 4 * entry.shape[0] if entry.values == "int8" else 0
+    extra = sum(
+        stored[role].end - stored[role].begin for role in ("scales", "codebook") if role in stored
+    )
     bound = min(math.ceil(mask_bound(entry.count, kept) / 8) + kept * width, entry.count * width)
     gzip = xz = None
     if compare:
@@ -98,7 +99,7 @@ def _measure(file: PackedFile, name: str, compare: bool) -> Size:
         kept=kept,
         dense=entry.count * CARRIER[entry.dtype].itemsize,
         packed=sum(part.end - part.begin for part in stored.values()),
-        bound=bound + scales,
+        bound=bound + extra,
         gzip=gzip,
         xz=xz,
         form=entry.form,

@@ -1,36 +1,62 @@
 """How the values of a tensor are stored: exactly, or rounded to fewer bits.
 
-`exact` keeps every bit, but for the sign of a zero. `fp16` and `bf16` round to nearest. `int8`
-stores round(value / scale) with one float32 scale per output channel (the first dimension), scale =
-max |value| / 127; the mask is kept as it is, so a value that rounds to 0 stays a stored value.
+`exact` keeps every bit, but for the sign of a zero. `fp16` and `bf16` round to nearest. `int2` to
+`int8` store round(value / scale) with one float32 scale per output channel (the first dimension),
+scale = max |value| / (2^(bits - 1) - 1). `codebook2` to `codebook8` store the index of the nearest
+of at most 2^bits numbers, which are those of least squared error (codebook.py). The mask is kept as
+it is, so a value that rounds to 0 stays a stored value.
 """
 
+from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skinny.errors import SkinnyError
+from skinny.packing import codebook
 from skinny.packing.bitmask import Mask
 from skinny.packing.dtypes import CARRIER, FLOATS, from_float32, to_float32
 from skinny.packing.errors import ScaleError
 
-Values = Literal["exact", "fp16", "bf16", "int8"]
-VALUES: tuple[Values, ...] = get_args(Values)
-STORED = {"fp16": "F16", "bf16": "BF16", "int8": "I8"}
+_Integer = Literal["int8", "int7", "int6", "int5", "int4", "int3", "int2"]
+_Codebook = Literal[
+    "codebook8", "codebook7", "codebook6", "codebook5", "codebook4", "codebook3", "codebook2"
+]
+Values = Literal["exact", "fp16", "bf16"] | _Integer | _Codebook
+VALUES: tuple[Values, ...] = ("exact", "fp16", "bf16", *get_args(_Integer), *get_args(_Codebook))
+STORED = {"fp16": "F16", "bf16": "BF16"}
+STORED |= dict.fromkeys(get_args(_Integer), "I8") | dict.fromkeys(get_args(_Codebook), "U8")
+Parts = dict[str, NDArray[Any]]
 _CHUNK = 1 << 16
+
+
+def bits(kind: str) -> int:
+    """Of a value stored as an integer or as the index of a codebook."""
+    return int(kind[-1])
+
+
+def extra_part(kind: str) -> str | None:
+    """The part that values of this kind need beside themselves."""
+    return {"I8": "scales", "U8": "codebook"}.get(STORED.get(kind, ""))
+
+
+def storable(kind: Values, dtype: str, shape: tuple[int, ...]) -> bool:
+    """Can a tensor be stored so, and does it save anything?"""
+    if kind == "exact":
+        return True
+    if dtype not in FLOATS or 0 in shape or (extra_part(kind) is not None and len(shape) < 2):
+        return False
+    return CARRIER[STORED[kind]].itemsize < CARRIER[dtype].itemsize
 
 
 def applicable(wish: Values, dtype: str, shape: tuple[int, ...]) -> Values:
     """`wish` where it saves anything, else `exact`.
 
-    Biases, normalisation statistics and counters are few and sensitive: only floating tensors of
-    two dimensions or more are rounded.
+    Biases, normalisation statistics and counters are few and sensitive: a wish for the whole file
+    is one for floating tensors of two dimensions or more.
     """
-    if wish == "exact" or dtype not in FLOATS or len(shape) < 2 or 0 in shape:
-        return "exact"
-    shrinks = CARRIER[STORED[wish]].itemsize < CARRIER[dtype].itemsize
-    return wish if shrinks else "exact"
+    return wish if len(shape) >= 2 and storable(wish, dtype, shape) else "exact"
 
 
 def per_channel(mask: Mask | None, shape: tuple[int, ...]) -> NDArray[np.int64]:
@@ -46,60 +72,86 @@ def per_channel(mask: Mask | None, shape: tuple[int, ...]) -> NDArray[np.int64]:
 
 def encode(
     values: NDArray[Any], dtype: str, kind: Values, counts: NDArray[np.int64], name: str
-) -> tuple[NDArray[Any], NDArray[np.float32] | None, float]:
-    """Stored values, scales [channels] or None, and the largest absolute error made.
+) -> tuple[NDArray[Any], Parts, float]:
+    """Stored values, the part they need beside (scales [channels] or a codebook), and the largest
+    absolute error made.
 
     `counts` says how many of the flat `values` belong to each output channel, in order.
     """
+    for at in range(0, values.size, _CHUNK):
+        if not np.all(np.isfinite(_numbers(values[at : at + _CHUNK], dtype))):
+            raise SkinnyError(
+                f"{name} holds an infinity or a NaN, which {kind} would lose; use values='exact'"
+            )
+    extra: Parts = {}
+    if extra_part(kind) == "scales":
+        extra["scales"] = _scales(values, dtype, counts, bits(kind), name)
+    elif extra_part(kind) == "codebook":
+        extra["codebook"] = codebook.make(_numbers(values, dtype), 1 << bits(kind))
     stored = np.empty(values.size, CARRIER[STORED[kind]])
-    scales = _scales(values, dtype, counts, name) if kind == "int8" else None
     ends = np.cumsum(counts)
     error = 0.0
     for at in range(0, values.size, _CHUNK):
         chunk = slice(at, at + _CHUNK)
         numbers = _numbers(values[chunk], dtype)
-        if not np.all(np.isfinite(numbers)):
-            raise SkinnyError(
-                f"{name} holds an infinity or a NaN, which {kind} would lose; use values='exact'"
-            )
-        if scales is None:
-            stored[chunk] = from_float32(to_float32(numbers, "F64"), STORED[kind])
-            back = _numbers(from_float32(to_float32(stored[chunk], STORED[kind]), dtype), dtype)
-            if not np.all(np.isfinite(back)):
-                raise SkinnyError(
-                    f"{name} holds {np.abs(numbers).max():g}, which {kind} cannot; "
-                    "use values='bf16' or values='exact'"
-                )
-        else:
-            own = scales[_channels(ends, chunk, values.size)]
-            scale = own.astype(np.float64)
+        if "scales" in extra:
+            most = (1 << (bits(kind) - 1)) - 1
+            scale = extra["scales"][_channels(ends, chunk, values.size)].astype(np.float64)
             quotient = np.divide(numbers, scale, out=np.zeros_like(numbers), where=scale > 0)
-            stored[chunk] = np.clip(np.rint(quotient), -127, 127)
-            back = _numbers(from_float32(stored[chunk] * own, dtype), dtype)
+            stored[chunk] = np.clip(np.rint(quotient), -most, most)
+        elif "codebook" in extra:
+            stored[chunk] = codebook.nearest(numbers, extra["codebook"])
+        else:
+            stored[chunk] = from_float32(to_float32(numbers, "F64"), STORED[kind])
+        back = _numbers(_restored(stored, extra, dtype, kind, ends, chunk), dtype)
+        if not np.all(np.isfinite(back)):
+            raise SkinnyError(
+                f"{name} holds {np.abs(numbers).max():g}, which {kind} cannot; "
+                "use values='bf16' or values='exact'"
+            )
         error = max(error, float(np.abs(back - numbers).max(initial=0.0)))
-    return stored, scales, error
+    return stored, extra, error
 
 
 def decode(
     stored: NDArray[Any],
-    scales: NDArray[np.float32] | None,
+    extra: Mapping[str, NDArray[Any]],
     dtype: str,
     kind: Values,
     counts: NDArray[np.int64],
 ) -> NDArray[Any]:
-    """The values as `dtype`'s carrier. Raises `ScaleError` for scales no encoder writes."""
-    if scales is not None and (not np.all(np.isfinite(scales)) or np.any(np.signbit(scales))):
-        raise ScaleError("a scale of int8 values is negative or not finite")
+    """The values as `dtype`'s carrier. Raises `ScaleError` for contents that no encoder writes."""
+    part = extra_part(kind)
+    if part is not None and not np.all(np.isfinite(extra[part])):
+        raise ScaleError(f"the {part} of {kind} values are not finite")
+    if part == "scales" and np.any(np.signbit(extra["scales"])):
+        raise ScaleError(f"a scale of {kind} values is negative")
+    if part == "codebook" and stored.max(initial=0) >= extra["codebook"].size:
+        raise ScaleError("a value's index lies beyond its codebook")
     ends = np.cumsum(counts)
     values = np.empty(stored.size, CARRIER[dtype])
     for at in range(0, stored.size, _CHUNK):
         chunk = slice(at, at + _CHUNK)
-        numbers = to_float32(stored[chunk], STORED[kind])
-        if scales is not None:
-            with np.errstate(over="ignore"):
-                numbers *= scales[_channels(ends, chunk, stored.size)]
-        values[chunk] = from_float32(numbers, dtype)
+        values[chunk] = _restored(stored, extra, dtype, kind, ends, chunk)
     return values
+
+
+def _restored(
+    stored: NDArray[Any],
+    extra: Mapping[str, NDArray[Any]],
+    dtype: str,
+    kind: Values,
+    ends: NDArray[np.int64],
+    chunk: slice,
+) -> NDArray[Any]:
+    """What a chunk of stored values stands for."""
+    if "codebook" in extra:
+        return from_float32(extra["codebook"][stored[chunk]], dtype)
+    numbers = to_float32(stored[chunk], STORED[kind])
+    if "scales" in extra:
+        with np.errstate(over="ignore"):
+            numbers *= extra["scales"][_channels(ends, chunk, stored.size)]
+    return from_float32(numbers, dtype)
 
 
 def _channels(ends: NDArray[np.int64], chunk: slice, size: int) -> NDArray[np.int64]:
@@ -113,7 +165,7 @@ def _numbers(values: NDArray[Any], dtype: str) -> NDArray[np.float64]:
 
 
 def _scales(
-    values: NDArray[Any], dtype: str, counts: NDArray[np.int64], name: str
+    values: NDArray[Any], dtype: str, counts: NDArray[np.int64], bits: int, name: str
 ) -> NDArray[np.float32]:
     ends = np.cumsum(counts)
     largest = [
@@ -121,10 +173,9 @@ def _scales(
         for count, end in zip(counts, ends, strict=True)
     ]
     with np.errstate(over="ignore"):
-        scales = (np.array(largest) / 127).astype(np.float32)
+        scales = (np.array(largest) / ((1 << (bits - 1)) - 1)).astype(np.float32)
     if not np.all(np.isfinite(scales)):
         raise SkinnyError(
-            f"{name} holds a value too large for int8 scales, an infinity or a NaN; "
-            "use values='exact'"
+            f"{name} holds a value too large for int{bits} scales; use values='exact'"
         )
     return scales

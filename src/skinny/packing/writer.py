@@ -14,7 +14,7 @@ from skinny.packing import codec, manifest, preprocessing
 from skinny.packing.container import Spool, content, digest
 from skinny.packing.dtypes import CARRIER, name_of
 from skinny.packing.manifest import Manifest
-from skinny.packing.values import VALUES, Values
+from skinny.packing.values import VALUES, Values, applicable
 
 
 class Bits(NamedTuple):
@@ -42,7 +42,7 @@ def write(
     format: int = 1,
     preprocessing: Mapping[str, Any] | None = None,
     labels: Iterable[str] | None = None,
-    values: Values = "exact",
+    values: Values | Mapping[str, Values] = "exact",
     signed_zeros: bool = False,
     config_hash: str | None = None,
     sparsity: Mapping[str, Any] | None = None,
@@ -51,13 +51,14 @@ def write(
 
     tensors: names and arrays, taken one by one. graph, preprocessing: as docs/format.md has them;
     format: the one the graph is in, 1 or 2
-    (preprocessing wants mean and std, the rest has defaults). values: how floating tensors of two
-    dimensions and more are stored. signed_zeros: keep the sign of -0.0, which a weight pruned by
-    multiplication often is; without it every zero comes back as 0.0. config_hash, sparsity: where
-    the weights come from, any text and any JSON table.
+    (preprocessing wants mean and std, the rest has defaults). values: how floating tensors are
+    stored, those of two dimensions and more, or each by name. signed_zeros: keep the sign of -0.0,
+    which a weight pruned by multiplication often is; without it every zero comes back as 0.0.
+    config_hash, sparsity: where the weights come from, any text and any JSON table.
     """
-    if values not in VALUES:
-        raise SkinnyError(f"values={values!r} is not known; it may be {', '.join(VALUES)}")
+    for kind in values.values() if isinstance(values, Mapping) else [values]:
+        if kind not in VALUES:
+            raise SkinnyError(f"values={kind!r} is not known; it may be {', '.join(VALUES)}")
     path = Path(path)
     book = Manifest(
         labels=None if labels is None else [str(label) for label in labels],
@@ -85,7 +86,12 @@ def _preprocessing(record: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _add(
-    spool: Spool, book: Manifest, name: str, array: Array, wish: Values, signed_zeros: bool
+    spool: Spool,
+    book: Manifest,
+    name: str,
+    array: Array,
+    values: Values | Mapping[str, Values],
+    signed_zeros: bool,
 ) -> None:
     if name in book.tensors or name in book.tied:
         raise SkinnyError(f"the tensor {name!r} comes twice")
@@ -97,6 +103,10 @@ def _add(
         return
     bits = array if isinstance(array, Bits) else Bits(array, name_of(array))
     plain = np.asarray(bits.array, CARRIER[bits.dtype], order="C")
+    if isinstance(values, Mapping):
+        wish = values.get(name, "exact")
+    else:
+        wish = applicable(values, bits.dtype, plain.shape)
     entry, parts = codec.encode(name, plain, bits.dtype, wish, signed_zeros=signed_zeros)
     book.tensors[name] = entry
     book.checks[name] = digest(*map(content, parts.values()))

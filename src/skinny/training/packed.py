@@ -1,5 +1,6 @@
 """A trained network as one packed file, with all that predicting with it needs."""
 
+import copy
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -8,9 +9,11 @@ import torch
 from torch import nn
 
 from skinny import data
-from skinny.export import UnsupportedOperationError, check, pack
+from skinny.export import UnsupportedOperationError, check, pack, unpack
 from skinny.packing import Values
 from skinny.training.config import Config
+from skinny.training.evaluation import Evaluation, evaluate
+from skinny.training.loading import TrainedRun
 
 
 def note_unpackable(model: nn.Module, dataset: data.Dataset, note: Callable[[str], None]) -> None:
@@ -37,6 +40,7 @@ def pack_trained(
     weights: Mapping[str, Any],
     note: Callable[[str], None],
     values: Values = "exact",
+    size: int | None = None,
     signed_zeros: bool = False,
     weights_only: bool = False,
 ) -> None:
@@ -57,6 +61,7 @@ def pack_trained(
         "labels": dataset.classes,
         "preprocessing": preprocessing,
         "values": values,
+        "size": size,
         "signed_zeros": signed_zeros,
         "config_hash": config.hash,
         "sparsity": {"method": config.method, "weights": dict(weights)},
@@ -68,3 +73,16 @@ def pack_trained(
         except UnsupportedOperationError as error:
             note(f"packed without a graph, so it cannot be run from the file: {error}")
     pack(model, path, weights_only=True, **described)
+
+
+def accuracies(trained: TrainedRun, path: str | os.PathLike[str]) -> tuple[Evaluation, Evaluation]:
+    """How good the network of a run is on the images it is judged by, as it was trained and with
+    the weights of a packed file."""
+    classes = len(trained.dataset.classes)
+    batches = data.test_batches(
+        trained.dataset, batch_size=256, device=torch.device("cpu"), whiten=trained.config.whiten
+    )
+    before = evaluate(trained.model, batches, classes)
+    model = copy.deepcopy(trained.model)
+    model.load_state_dict(unpack(path))
+    return before, evaluate(model, batches, classes)

@@ -45,7 +45,7 @@ class FindingError(Exception):
 def make(seed: int, path: Path, skip: Collection[int] = ()) -> list[str]:
     """Writes the file of a seed, without the changes at the indices in `skip`; the changes."""
     rng = Random(seed)
-    values = rng.choice(["exact", "exact", "fp16", "bf16", "int8"])
+    values = rng.choice(["exact", "exact", "fp16", "bf16", "int8", "int3", "codebook4"])
     if rng.random() < 0.35:
         tensors, graph = general_network(rng)
         packing.write(path, tensors, graph=graph, format=2, values=values)

@@ -1,0 +1,66 @@
+import numpy as np
+import pytest
+
+from skinny import packing
+from skinny.errors import SkinnyError
+from skinny.packing import fit
+from skinny.packing.fit import Option
+
+
+@pytest.fixture
+def tensors(rng):
+    def sparse(*shape):
+        return (rng.standard_normal(shape) * (rng.random(shape) < 0.1)).astype(np.float32)
+
+    return {
+        "a": sparse(300, 400),
+        "a.bias": rng.standard_normal(300).astype(np.float32),
+        "b": sparse(50, 300),
+        "steps": np.array([7]),
+        "again": packing.Tied("b"),
+    }
+
+
+@pytest.mark.parametrize("size", [60_000, 40_000, 20_000, 14_000])
+def test_a_file_is_as_small_as_wanted_and_hardly_smaller(tensors, tmp_path, size):
+    chosen = packing.write_within(size, tmp_path / "a.skinny", tensors, labels=["x"])
+    assert 0.8 * size < (tmp_path / "a.skinny").stat().st_size <= size
+    assert [path.name for path in tmp_path.iterdir()] == ["a.skinny"]
+    with packing.open(tmp_path / "a.skinny") as file:
+        file.verify()
+        assert file.labels == ["x"]
+        assert file.tied == {"again": "b"}
+        for name in ("a", "b", "a.bias", "steps"):
+            assert file.entry(name).values == chosen[name]
+            error = np.abs(file.read_float32(name) - tensors[name])
+            assert error.max() <= file.entry(name).error * 1.0001
+        assert chosen["steps"] == "exact"
+
+
+def test_a_size_that_is_no_limit_changes_nothing(tensors, tmp_path):
+    packing.write(tmp_path / "exact.skinny", tensors)
+    packing.write_within(10**7, tmp_path / "a.skinny", tensors)
+    assert (tmp_path / "a.skinny").read_bytes() == (tmp_path / "exact.skinny").read_bytes()
+
+
+def test_too_small_is_an_error_and_the_old_file_stays(tensors, tmp_path):
+    (tmp_path / "a.skinny").write_bytes(b"old")
+    with pytest.raises(SkinnyError, match=r"no file can be 5,000 bytes small: .* prune further"):
+        packing.write_within(5000, tmp_path / "a.skinny", tensors)
+    assert (tmp_path / "a.skinny").read_bytes() == b"old"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_folder_that_is_not_there_is_an_error(tensors, tmp_path):
+    with pytest.raises(SkinnyError, match="cannot write"):
+        packing.write_within(10**6, tmp_path / "no" / "a.skinny", tensors)
+
+
+def test_the_tensor_that_loses_least_for_a_byte_is_rounded_first():
+    offered = {
+        "hard": [Option("exact", 100, 0.0), Option("codebook4", 50, 0.2)],
+        "easy": [Option("exact", 100, 0.0), Option("codebook4", 50, 0.01)],
+    }
+    assert fit.choose(offered, 200) == {"hard": "exact", "easy": "exact"}
+    assert fit.choose(offered, 160) == {"hard": "exact", "easy": "codebook4"}
+    assert fit.choose(offered, 100) == {"hard": "codebook4", "easy": "codebook4"}
