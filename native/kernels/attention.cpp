@@ -70,10 +70,8 @@ void apply_mask(const AttentionHead& head, const Block& block, size_t key, size_
       if (head.mask) {
         Vec mask = gather(head.mask + query * head.mask_query + (key + j) * head.mask_key,
                           head.mask_query, block.count - i * V);
-        if (head.mask_selects)
-          score = (bits_of(mask) & 0x7fffffff) != 0 ? score : never;
-        else
-          score += mask;
+        if (head.mask_selects) mask = (bits_of(mask) & 0x7fffffff) != 0 ? Vec{} : never;
+        score += mask;
       }
       store(at, score);
     }
@@ -110,7 +108,7 @@ void store_results(const AttentionHead& head, const Block& block) {
     size_t query = block.first + i * V;
     for (size_t e = 0; e < head.value_features; ++e) {
       Vec result = load(block.sums + e * block.width + i * V) / total;
-      if (head.mask) result = total > 0.f ? result : Vec{};
+      if (head.mask) result = total == 0.f ? Vec{} : result;
       scatter(result, head.out + query * head.out_query + e * head.out_feature, head.out_query,
               block.count - i * V);
     }

@@ -13,8 +13,8 @@ namespace skinny {
 // case. A mask that `selects` has cells that are zero (as float or integer: all bits but the sign)
 // where a query must not look; any other one is added. causal: query t sees keys 0 to t.
 //
-// Where the weights of a query are not numbers (all of its scores are minus infinity, or one is
-// infinite or NaN), its result is zero if there is a mask, else NaN.
+// Where all scores of a query are minus infinity, its result is zero if there is a mask, else NaN.
+// Where one is infinite or NaN it is NaN.
 struct AttentionHead {
   const float* q;
   size_t q_query, q_feature;

@@ -11,6 +11,7 @@ from torch import nn
 
 import skinny
 from skinny import native, packing
+from skinny.export import to_onnx
 from skinny.graph import operations
 from skinny.runtime import InputError
 from skinny.runtime.general import GeneralNetwork
@@ -386,3 +387,29 @@ def test_a_model_that_changes_its_input_or_a_buffer_packs(path):
     skinny.pack(Counts(), path, example=torch.zeros(1, 3))
     x = torch.tensor([[-1.0, 0.5, 2.0]])
     np.testing.assert_allclose(call(quiet(path), x.numpy()), [[0, 1, 4]])
+
+
+class Masked(nn.Module):
+    def forward(self, q, mask):
+        return nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=mask)
+
+
+@pytest.mark.parametrize("kind", [torch.bool, torch.float32])
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_masked_attention_keeps_nan_and_infinity_visible_as_torch_does(path, kind, value):
+    q = torch.rand(2, 10, 4)
+    q[0, 3, 2] = value
+    seen = torch.rand(2, 10, 10) < 0.7
+    seen[0, :, 0], seen[1, 5] = True, False  # a query that sees nothing gets zeros
+    mask = seen if kind == torch.bool else torch.where(seen, 0.0, -torch.inf)
+    wanted = Masked()(q, mask).numpy()
+    skinny.pack(Masked(), path, example=(q, mask))
+    np.testing.assert_allclose(call(quiet(path), q.numpy(), mask.numpy()), wanted, atol=1e-5)
+    assert np.isnan(wanted[0]).any()
+    onnxruntime = pytest.importorskip("onnxruntime")
+    to_onnx(path, path.with_suffix(".onnx"))
+    session = onnxruntime.InferenceSession(
+        path.with_suffix(".onnx"), providers=["CPUExecutionProvider"]
+    )
+    (found,) = session.run(None, {"q": q.numpy(), "mask": mask.numpy()})
+    np.testing.assert_allclose(found, wanted, atol=1e-5)

@@ -263,10 +263,13 @@ def test_scores_that_are_not_finite_do_what_they_do_in_the_reference(value, mask
     q[3, 2] = value
     k[70, 1] = value
     mask = np.ones((20, 100), bool) if masked else None
+    if mask is not None:
+        mask[5], mask[6, 70] = False, False
     result = attend(q, k, v, mask)
     with np.errstate(invalid="ignore"):
         wanted = attention(q, k, v, mask, False, 0.5)
     np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-5)
+    assert np.isnan(wanted[3]).all() or (masked and value == -np.inf)
 
 
 def test_scores_far_apart_do_not_overflow():

@@ -104,13 +104,14 @@ def attention(
     if causal:
         allowed = np.tri(q.shape[-2], k.shape[-2], dtype=bool)
         scores = np.where(allowed, scores, np.float32(-np.inf))
-    if mask is not None and mask.dtype == bool:
-        scores = np.where(mask, scores, np.float32(-np.inf))
-    elif mask is not None:
+    if mask is not None and mask.dtype == bool:  # added, as in torch: NaN stays NaN
+        mask = np.where(mask, np.float32(0), np.float32(-np.inf))
+    if mask is not None:
         scores = scores + mask
     weights = softmax(scores, -1)
     if mask is not None:  # a query that may look at nothing gets zeros, as in torch
-        weights = np.where(np.isnan(weights), np.float32(0), weights)
+        blind = (scores == -np.inf).all(-1, keepdims=True)
+        weights = np.where(blind, np.float32(0), weights)
     return np.asarray(np.matmul(weights, v))
 
 
@@ -150,7 +151,7 @@ def _write_attention(writer: Writer, node: Node) -> None:
     order = [*range(rank - 2), rank - 1, rank - 2]
     turned = writer.add("Transpose", [names[1]], perm=order)
     scores = writer.add("MatMul", [scaled, turned])
-    never = writer.constant(np.array(-np.inf, np.float32))
+    never, zero = (writer.constant(np.array(value, np.float32)) for value in (-np.inf, 0))
     if node["causal"]:
         rows, columns = writer.axis(q, -2), writer.axis(k, -2)
         ones = writer.add("Expand", [writer.constant(np.array([[True]])),
@@ -158,14 +159,16 @@ def _write_attention(writer: Writer, node: Node) -> None:
         lower = writer.add("Trilu", [writer.cast(ones, "int32")], upper=0)
         allowed = writer.cast(lower, "bool")
         scores = writer.add("Where", [allowed, scores, never])
-    if mask and writer.spec(mask[0]).dtype == "bool":
-        scores = writer.add("Where", [writer.operand(mask[0]), scores, never])
-    elif mask:
-        scores = writer.add("Add", [scores, writer.operand(mask[0])])
+    if mask:
+        added = writer.operand(mask[0])
+        if writer.spec(mask[0]).dtype == "bool":
+            added = writer.add("Where", [added, zero, never])
+        scores = writer.add("Add", [scores, added])
     weights = writer.add("Softmax", [scores], axis=-1)
     if mask:  # a query that may look at nothing
-        zero = writer.constant(np.array(0, np.float32))
-        weights = writer.add("Where", [writer.add("IsNaN", [weights]), zero, weights])
+        largest = writer.add("ReduceMax", [scores, writer.constant(np.array([-1]))], keepdims=1)
+        blind = writer.add("Equal", [largest, never])
+        weights = writer.add("Where", [blind, zero, weights])
     writer.add("MatMul", [weights, names[2]], node.output)
 
 
