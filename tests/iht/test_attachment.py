@@ -46,6 +46,37 @@ def test_a_closure_sees_masked_weights_wherever_the_optimizer_evaluates_it(kind)
     iht.finish()
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_gradients_that_a_closure_assigns_move_no_truncated_weight(named):
+    """As an approximation of the average over ranks does; no hook sees them arrive."""
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    iht = IHT(model, optimizer, BY_STEP)
+
+    def closure():
+        for p in model.parameters():
+            p.grad = torch.ones_like(p)
+
+    for _ in range(2):
+        optimizer.step(**{"closure": closure}) if named else optimizer.step(closure)
+    for name, weight in iht.weights.items():
+        momentum = optimizer.state[weight]["momentum_buffer"]
+        assert not momentum[~iht.masks[name]].any()
+        assert momentum[iht.masks[name]].all()
+
+
+def test_a_step_at_a_learning_rate_of_zero_is_counted_where_a_closure_computes_the_gradients():
+    model = network()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.0)
+    iht = IHT(model, optimizer, BY_STEP)
+
+    def closure():
+        nn.functional.cross_entropy(model(batches()[0][0]), batches()[0][1]).backward()
+
+    optimizer.step(closure)
+    assert iht.sparse
+
+
 def test_two_ihts_on_the_same_weights_are_an_error():
     model = network()
     first = IHT(model, optimizer_for(model), LINE)

@@ -24,6 +24,35 @@ from skinny.iht import timeline
 from skinny.iht.controller import IHT
 
 
+def test_an_iht_made_with_a_state_goes_on_without_pruning_the_weights_it_finds():
+    """The timeline begins sparse: an IHT without a state prunes as soon as it is made."""
+    spans = tuple(timeline.Span(2 * i, 2, 0.5 * (i % 2 == 0)) for i in range(3))  # S2 D2 S2
+    line = timeline.Timeline("sparse first", "step", spans)
+    model = network()
+    optimizer = optimizer_for(model)
+    iht = IHT(model, optimizer, line)
+    for x, y in batches(3):
+        step(model, optimizer, x, y)
+    assert not iht.sparse
+    state, weights = copy.deepcopy(iht.state_dict()), weights_of(model)
+    iht.detach()
+    again = IHT(model, optimizer, line, state=state)
+    assert_same(weights, weights_of(model))
+    assert again.history == iht.history
+    assert again.span == iht.span
+    for x, y in batches(3):
+        step(model, optimizer, x, y)
+    again.finish()
+
+
+def test_an_iht_whose_state_does_not_fit_leaves_the_model_free():
+    model = network()
+    state = IHT(model, optimizer_for(model), LINE, score="random").state_dict()
+    with pytest.raises(SkinnyError, match="made with score='random'"):
+        IHT(model, optimizer_for(model), LINE, state=state)
+    IHT(model, optimizer_for(model), LINE)
+
+
 def test_a_deep_copy_is_free_and_a_new_iht_can_take_it_over():
     model = network()
     optimizer = optimizer_for(model)

@@ -59,6 +59,7 @@ class IHT:
              value before truncation
     seed:    for the random score alone
     on_event: called as on_event(iht, event) where a span begins, see `skinny.iht.events.Event`
+    state:   of `state_dict()`, to go on from, where model and optimizer are loaded already
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class IHT:
         restore: Restore = "zero",
         seed: int = 0,
         on_event: Callable[["IHT", Event], None] | None = None,
+        state: Mapping[str, Any] | None = None,
     ) -> None:
         _one_of("score", score, ("magnitude", "random"))
         _one_of("restore", restore, ("zero", "last"))
@@ -105,12 +107,14 @@ class IHT:
         attached.add(self.weights, self._cursor)
         self._hooks = self._enforcement.hook_gradients()
         self._hooks += self._optimizers.hook(self._before_step, self._after_step)
-        if timeline.unit == "step":
-            try:
+        try:
+            if state is not None:
+                self.load_state_dict(state)
+            elif timeline.unit == "step":
                 self._enter(0)
-            except BaseException:
-                self.detach()
-                raise
+        except BaseException:
+            self.detach()
+            raise
 
     def __str__(self) -> str:
         """A table of the layers and their budget, and of what is left dense."""

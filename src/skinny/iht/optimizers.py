@@ -13,6 +13,9 @@ from skinny.errors import SkinnyError
 from skinny.iht import optimizer_state, ranks
 
 
+Arguments, Options = tuple[Any, ...], dict[str, Any]  # of optimizer.step(), itself included
+
+
 class Optimizers:
     """One optimizer or several, each with weights of its own, taken as one.
 
@@ -40,15 +43,25 @@ class Optimizers:
         self, before: Callable[[list[str]], None], after: Callable[[list[str], int], None]
     ) -> list[RemovableHandle]:
         """Call before(names) and after(names, done) around each optimizer's step: the weights that
-        it holds, and how many steps of the training are done with it."""
+        it holds, and how many steps of the training are done with it. Where a closure computes the
+        gradients within the step, before(names) is called after it too."""
 
         idle: set[int] = set()
 
-        def begin(number: int, *_: Any) -> None:
-            if _is_idle(self._all[number]):
+        def begin(number: int, _: Optimizer, args: Arguments, kwargs: Options) -> Any:
+            closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
+            computes = callable(closure)
+            if not computes and _is_idle(self._all[number]):
                 idle.add(number)
-            else:
-                before(self._held[number])
+                return None
+            act = partial(before, self._held[number])
+            act()
+            if not computes:
+                return None
+            both = _then(closure, act)
+            if "closure" in kwargs:
+                return args, {**kwargs, "closure": both}
+            return (args[0], both, *args[2:]), kwargs
 
         def end(number: int, *_: Any) -> None:
             if number in idle:
@@ -115,6 +128,15 @@ def _with_hooks(given: Optimizer) -> Optimizer:
         optimizer = inner
     assert isinstance(optimizer, torch.optim.Optimizer)
     return optimizer
+
+
+def _then(closure: Callable[[], Any], act: Callable[[], None]) -> Callable[[], Any]:
+    def both() -> Any:
+        loss = closure()
+        act()
+        return loss
+
+    return both
 
 
 def _is_idle(optimizer: Optimizer) -> bool:
