@@ -13,9 +13,6 @@ from skinny.errors import SkinnyError
 from skinny.iht import optimizer_state, ranks
 
 
-Arguments, Options = tuple[Any, ...], dict[str, Any]  # of optimizer.step(), itself included
-
-
 class Optimizers:
     """One optimizer or several, each with weights of its own, taken as one.
 
@@ -48,16 +45,16 @@ class Optimizers:
 
         idle: set[int] = set()
 
-        def begin(number: int, _: Optimizer, args: Arguments, kwargs: Options) -> Any:
+        def begin(number: int, _: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
-            computes = callable(closure)
-            if not computes and _is_idle(self._all[number]):
-                idle.add(number)
-                return None
             act = partial(before, self._held[number])
-            act()
-            if not computes:
+            if not callable(closure):
+                if _is_idle(self._all[number]):
+                    idle.add(number)
+                else:
+                    act()
                 return None
+            act()
             both = _then(closure, act)
             if "closure" in kwargs:
                 return args, {**kwargs, "closure": both}

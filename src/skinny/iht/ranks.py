@@ -31,6 +31,11 @@ def local(tensor: Tensor) -> Tensor:
         return cast("DTensor", tensor).to_local().detach()
 
 
+def whole(tensor: Tensor) -> Tensor:
+    """All shards put together, on every rank."""
+    return cast("DTensor", tensor).full_tensor() if is_sharded(tensor) else tensor
+
+
 def like(shard: Tensor, tensor: Tensor, shape: Sequence[int] | None = None) -> Tensor:
     """A tensor whose shard on this rank is `shard`, spread over ranks as `tensor` is. It has the
     shape of `tensor`, or another with as many rows."""
@@ -56,15 +61,15 @@ def spread(value: Tensor, tensor: Tensor) -> Tensor:
     if is_sharded(tensor) and not is_sharded(value):  # saved by one process
         from torch.distributed.tensor import distribute_tensor
 
-        whole = cast("DTensor", tensor)
+        kind = cast("DTensor", tensor)
         value = distribute_tensor(
             value.to(local(tensor).device),
-            whole.device_mesh,
-            whole.placements,
+            kind.device_mesh,
+            kind.placements,
             src_data_rank=None,  # every rank has the value
         )
-    elif is_sharded(value) and not is_sharded(tensor):
-        value = cast("DTensor", value).full_tensor()
+    elif not is_sharded(tensor):
+        value = whole(value)
     shard = torch.empty_like(local(tensor), dtype=value.dtype, requires_grad=False)
     return like(shard.copy_(local(value)), tensor)
 
@@ -122,7 +127,8 @@ def check_not_flat(model: nn.Module) -> None:
     if any(type(module).__name__ == "FullyShardedDataParallel" for module in model.modules()):
         raise SkinnyError(
             "FullyShardedDataParallel (FSDP1) flattens the weights of layers into one parameter, "
-            "in which no layer has a budget: use torch.distributed.fsdp.fully_shard (FSDP2)"
+            "in which no layer has a budget: use torch.distributed.fsdp.fully_shard (FSDP2; in "
+            "Lightning the ModelParallelStrategy, in accelerate fsdp_version=2)"
         )
 
 

@@ -39,6 +39,16 @@ def loaded(tensors: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> dict
     return {name: ranks.spread(value, weights[name]) for name, value in tensors.items()}
 
 
+def gathered(state: Mapping[str, Any]) -> dict[str, Any]:
+    """A state with whole tensors in place of shards, for a file that one rank writes. Every rank
+    must come to it."""
+    tensors = {
+        kind: {name: ranks.whole(tensor).cpu() for name, tensor in state[kind].items()}
+        for kind in ("masks", "before")
+    }
+    return {**state, **tensors}
+
+
 def saved_history(history: Iterable[MaskUpdate], weights: Mapping[str, Tensor]) -> Any:
     records = [asdict(record) for record in history]
     return json.dumps(records) if _any_sharded(weights) else records
