@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import inspect
 import sys
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 import skinny
 from skinny.errors import SkinnyError
+from skinny.integrations.shared import Options
 
 FOLDER = Path(skinny.__file__).parent / "integrations"
 NEEDED = {
@@ -40,3 +42,9 @@ def test_an_integration_imports_of_ours_what_lies_below_it(path):
     ours = {name for name in imported if name.partition(".")[0] == "skinny"}
     allowed = ("skinny.iht", "skinny.integrations", "skinny.errors", "skinny.files")
     assert all(name == "skinny" or name.startswith(allowed) for name in ours)
+
+
+def test_the_callbacks_take_every_option_of_iht():
+    parameters = inspect.signature(skinny.IHT).parameters.values()
+    options = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
+    assert options == {*Options.__annotations__, "on_event", "state"}

@@ -15,6 +15,7 @@ class Options(TypedDict, total=False):
     """Of `skinny.IHT`."""
 
     budget: str | Rules
+    pattern: str | None
     include: str | Sequence[str] | None
     exclude: str | Sequence[str]
     score: Score
