@@ -43,7 +43,7 @@ ALLOWED = {
         *("experiments", "training", "iht", "models", "data", "export", "packing", "graph")
     },
 }
-HELPERS = {"errors", "files", "images", "native", "_native", "printable"}
+HELPERS = {"errors", "files", "images", "native", "_native", "printable", "user_function"}
 # What `pip install skinny-nn` alone must run: it adds NumPy and tyro, and no more.
 ON_A_DEVICE = (
     "skinny",

@@ -100,7 +100,7 @@ def test_imagenet_by_name(tmp_path, write):
         ("folder:", {}, "'folder:' names no path; write folder:PATH"),
         ("npz:", {}, "'npz:' names no path; write npz:PATH"),
         ("npz", {}, "no data set 'npz'"),
-        ("digits", {"crop": 7}, "resize and crop are for imagenet and folder:PATH, not for digits"),
+        ("digits", {"crop": 7}, "resize and crop are for imagenet, .* not for digits"),
         ("digits", {"train_size": 2000}, "subset of 2000 images.* at most the 1437"),
         ("digits", {"train_size": 9}, "subset of 9 images.* each of the 10 classes"),
         ("imagenet", {}, "imagenet was not found in .*imagenet/train and imagenet/val"),

@@ -26,6 +26,8 @@ class Eval:
     model: str | None = None
     """The run's own model, package.module:function, if it is not one of Skinny's: its code is
     imported from the current directory or Python's path, and only if you name it here."""
+    data: str | None = None
+    """The same for the run's data, if they are a package.module:function."""
     data_dir: Path | None = None
     """Where the data lies; else $SKINNY_DATA and the user's cache are searched."""
     device: str = "auto"
@@ -41,7 +43,9 @@ def main(argv: list[str]) -> int:
 def run(arguments: Eval) -> int:
     data_dir = None if arguments.data_dir is None else str(arguments.data_dir)
     with downloads.shown():
-        trained = load_run(arguments.run, data_dir=data_dir, model=arguments.model)
+        trained = load_run(
+            arguments.run, data_dir=data_dir, model=arguments.model, data=arguments.data
+        )
     device = choose_device(arguments.device)
     batches = data.test_batches(
         trained.dataset, batch_size=256, device=device, whiten=trained.config.whiten

@@ -45,6 +45,8 @@ class Pack:
     model: str | None = None
     """The run's own model, package.module:function, if it is not one of Skinny's: its code is
     imported from the current directory or Python's path, and only if you name it here."""
+    data: str | None = None
+    """The same for the run's data, if they are a package.module:function."""
     data_dir: Path | None = None
     """Where the run's data lies; else $SKINNY_DATA and the user's cache are searched."""
     json: bool = False
@@ -70,6 +72,7 @@ def run(arguments: Pack) -> int:
             weights_only=arguments.weights_only,
             data_dir=arguments.data_dir,
             model=arguments.model,
+            data=arguments.data,
         )
     else:
         out = output_file(arguments.target, arguments.out, source.with_suffix(".skinny"))
@@ -105,6 +108,7 @@ def pack_run(
     weights_only: bool = False,
     data_dir: Path | None = None,
     model: str | None = None,
+    data: str | None = None,
 ) -> None:
     """Pack the network of a finished run, with all that predicting with it needs. Rounded weights
     are tested before the file is there."""
@@ -115,7 +119,7 @@ def pack_run(
         print(f"skinny: {printable(text)}", file=sys.stderr)
 
     where = None if data_dir is None else str(data_dir)
-    trained = load_run(folder, data_dir=where, model=model)
+    trained = load_run(folder, data_dir=where, model=model, data=data)
     with beside(out) as made:
         pack_trained(
             trained.model,

@@ -17,7 +17,7 @@ from skinny.data.preprocessing import Preprocessing
 from skinny.data.sets import ImageSet
 from skinny.data.share import WHOLE, Share
 
-_ORDER, _AUGMENT = 0, 1  # what a random stream is for
+_ORDER, AUGMENT = 0, 1  # what a random stream is for
 
 
 class Batches(Protocol):
@@ -134,7 +134,7 @@ class MemoryBatches:
             at = indices.to(self._device, non_blocking=True)
             images = self._preprocessing(self._images[at])
             if self._augment != "none":
-                stream = generator(self._sampler.seed, epoch, _AUGMENT, index)
+                stream = generator(self._sampler.seed, epoch, AUGMENT, index)
                 images = augment_batch(
                     images,
                     self._augment,

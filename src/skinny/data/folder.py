@@ -44,7 +44,7 @@ def load_folder(
     evenly over the classes.
     """
     train_files, train_labels, test_files, test_labels, classes = _list(root, _TEST_NAMES)
-    resize, crop = _sizes(resize, crop, lambda: _median_side(root, train_files))
+    resize, crop = sizes(resize, crop, lambda: _median_side(root, train_files))
     train = FolderSet(root, train_files, train_labels, resize, crop)
     test = FolderSet(root, test_files, test_labels, resize, crop)
     mean, std = channel_statistics(_sample_images(train))
@@ -54,7 +54,7 @@ def load_folder(
 def load_imagenet(root: Path, *, resize: int | None = None, crop: int | None = None) -> Dataset:
     """ImageNet: `train` and `val` with a folder of each synset, whose name is the class's name."""
     train_files, train_labels, test_files, test_labels, classes = _list(root, _IMAGENET_TEST_NAMES)
-    resize, crop = _sizes(resize, crop, lambda: ALEXNET_RESIZE)
+    resize, crop = sizes(resize, crop, lambda: ALEXNET_RESIZE)
     train = FolderSet(root, train_files, train_labels, resize, crop)
     test = FolderSet(root, test_files, test_labels, resize, crop)
     return Dataset("imagenet", train, test, classes, IMAGENET_MEAN, IMAGENET_STD)
@@ -145,7 +145,7 @@ def _files_and_labels(
     return np.array(paths, dtype=np.bytes_), torch.arange(len(classes)).repeat_interleave(counts)
 
 
-def _sizes(resize: int | None, crop: int | None, natural: Callable[[], int]) -> tuple[int, int]:
+def sizes(resize: int | None, crop: int | None, natural: Callable[[], int]) -> tuple[int, int]:
     if resize is None:
         resize = max(min(natural(), ALEXNET_RESIZE), crop or 0)
     if crop is None:
@@ -155,14 +155,14 @@ def _sizes(resize: int | None, crop: int | None, natural: Callable[[], int]) -> 
     return resize, crop
 
 
-def _sample(count: int) -> list[int]:
+def sample(count: int) -> list[int]:
     """At most _SAMPLE numbers below `count`, evenly spread."""
     return sorted({int(i) for i in np.linspace(0, count - 1, min(count, _SAMPLE))})
 
 
 def _median_side(root: Path, files: NDArray[np.bytes_]) -> int:
     sides = []
-    for index in _sample(len(files)):
+    for index in sample(len(files)):
         try:
             sides.append(shorter_side(root / os.fsdecode(bytes(files[index]))))
         except ImageError:  # a corrupt file is reported when its turn comes
@@ -174,7 +174,7 @@ def _median_side(root: Path, files: NDArray[np.bytes_]) -> int:
 
 def _sample_images(split: FolderSet) -> Tensor:
     images = []
-    for index in _sample(len(split)):
+    for index in sample(len(split)):
         try:
             pixels = read_image(split.path(index), resize=split.resize, crop=split.crop)
         except ImageError:  # a corrupt file is reported when its turn comes

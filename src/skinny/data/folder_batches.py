@@ -6,9 +6,9 @@ same whatever the number of workers and wherever it begins.
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -77,7 +77,7 @@ class FolderBatches:
         self._device = torch.device(device)
         self._preprocessing = preprocessing.to(self._device)
         self._format = torch.channels_last if channels_last else torch.contiguous_format
-        self._workers = _default_workers(share) if workers is None else workers
+        self._workers = default_workers(share) if workers is None else workers
         self._named: set[Path] = set()
         self.images = self._sampler.images
 
@@ -88,19 +88,8 @@ class FolderBatches:
         return self._sampler.size(index)
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
-        keys = (
-            [(epoch, index) for index in indices.tolist()]
-            for _, indices in self._sampler.batches(epoch, start)
-        )
-        loader: DataLoader[_Sample] = DataLoader(
-            self._images,
-            batch_sampler=keys,
-            num_workers=self._workers,
-            collate_fn=_collate,
-            pin_memory=self._device.type == "cuda",
-            # A loader draws a seed for its workers. From torch's own generator that would move a
-            # resumed run's dropout away from that of a run that went through.
-            generator=torch.Generator(),
+        loader = key_loader(
+            self._images, self._sampler, epoch, start, _collate, self._workers, self._device
         )
         for pixels, labels, failures in loader:
             self._report(failures)
@@ -172,12 +161,37 @@ class _Images(Dataset[_Sample]):
             yield first + (index - first + offset) % (end - first)
 
 
+def key_loader(
+    samples: Dataset[Any],
+    sampler: BatchSampler,
+    epoch: int,
+    start: int,
+    collate: Callable[[list[Any]], Any],
+    workers: int,
+    device: torch.device,
+) -> Iterable[Any]:
+    """Batches of the samples that (epoch, index) names, made by worker processes."""
+    return DataLoader(
+        samples,
+        batch_sampler=(
+            [(epoch, index) for index in indices.tolist()]
+            for _, indices in sampler.batches(epoch, start)
+        ),
+        num_workers=workers,
+        collate_fn=collate,
+        pin_memory=device.type == "cuda",
+        # A loader draws a seed for its workers. From torch's own generator that would move a
+        # resumed run's dropout away from that of a run that went through.
+        generator=torch.Generator(),
+    )
+
+
 def _collate(samples: list[_Sample]) -> tuple[Tensor, Tensor, list[_Failure]]:
     pixels, labels, failures = zip(*samples, strict=True)
     return torch.stack(pixels), torch.tensor(labels), [f for f in failures if f is not None]
 
 
-def _default_workers(share: Share) -> int:
+def default_workers(share: Share) -> int:
     usable = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )

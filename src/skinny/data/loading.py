@@ -10,15 +10,21 @@ from skinny.data import cifar, idx
 from skinny.data.catalog import OFFICIAL, Entry, IdxEntry
 from skinny.data.digits import load_digits
 from skinny.data.errors import DataError
+from skinny.data.factory import load_factory
 from skinny.data.fetch import fetch
 from skinny.data.folder import find_imagenet, load_folder, load_imagenet
+from skinny.data.hugging_face import load_from_disk
 from skinny.data.locate import Found, find, require, search_path
 from skinny.data.npz import load_npz
-from skinny.data.sets import Dataset, FolderSet, ImageSet
+from skinny.data.sets import Dataset, ImageSet
 from skinny.data.statistics import channel_statistics
 from skinny.data.subset import balanced_subset
 
-NAMES = ("digits", *OFFICIAL, "imagenet", "folder:PATH", "npz:PATH")
+NAMES = (
+    *("digits", *OFFICIAL, "imagenet", "folder:PATH", "npz:PATH", "datasets:PATH"),
+    "package.module:function",
+)
+_KINDS = ("folder", "npz", "datasets")  # of data at a path
 
 _IDX_SIZE = 28
 
@@ -34,22 +40,30 @@ def load(
     crop: int | None = None,
 ) -> Dataset:
     """A data set: `digits`, `mnist`, `fashion-mnist`, `cifar10`, `cifar100`, `imagenet`,
-    `folder:PATH` (class folders of JPEG or PNG images) or `npz:PATH`.
+    `folder:PATH` (class folders of JPEG or PNG images), `npz:PATH`, `datasets:PATH` (what
+    Hugging Face's `save_to_disk` wrote, see `skinny.data.hugging_face`) or your own as
+    `package.module:function` (see `skinny.data.factory`).
 
     data_dir: the folder searched first; the order is in `skinny.data.locate`.
     download: fetch official files that are found nowhere, into the first folder of that order.
     train_size: the size of a class-balanced training subset, chosen by `seed`; see
         `balanced_subset` for what happens when classes do not divide it. Mean and standard
-        deviation are then those of the subset (of a folder: still of a sample of all).
-    resize, crop: for `imagenet` and `folder:`, see `skinny.data.folder`.
+        deviation are then those of the subset (of images on disk: still of a sample of all).
+    resize, crop: for `imagenet`, `folder:` and `datasets:`, see `skinny.data.folder`.
     """
     folders = search_path(data_dir)
     if name == "imagenet":
         dataset = load_imagenet(_imagenet_root(folders), resize=resize, crop=crop)
     elif name.startswith("folder:"):
         dataset = load_folder(_path(name), name=name, resize=resize, crop=crop)
+    elif name.startswith("datasets:"):
+        dataset = load_from_disk(_path(name), name=name, resize=resize, crop=crop)
     elif resize is not None or crop is not None:
-        raise DataError(f"resize and crop are for imagenet and folder:PATH, not for {name}")
+        raise DataError(
+            f"resize and crop are for imagenet, folder:PATH and datasets:PATH, not for {name}"
+        )
+    elif is_users(name):
+        dataset = load_factory(name)
     else:
         train, test, classes = _load_in_memory(name, folders, download)
         dataset = Dataset(name, train, test, classes, *channel_statistics(train.images))
@@ -57,10 +71,16 @@ def load(
         return dataset
     chosen = balanced_subset(dataset.train.labels, train_size, len(dataset.classes), seed)
     subset = dataset.train.take(chosen)
-    if isinstance(subset, FolderSet):
+    if not isinstance(subset, ImageSet):
         return replace(dataset, train=subset)
     mean, std = channel_statistics(subset.images)
     return replace(dataset, train=subset, mean=mean, std=std)
+
+
+def is_users(name: str) -> bool:
+    """Whether a data set is made by a function of the user's, which loading it imports."""
+    kind, colon, _ = name.partition(":")
+    return bool(colon) and kind not in _KINDS
 
 
 def _load_in_memory(

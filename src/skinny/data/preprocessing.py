@@ -17,6 +17,16 @@ class Preprocessing(Protocol):
     def __call__(self, images: Tensor) -> Tensor: ...
 
 
+class AsItComes:
+    """For images that are float32 and prepared."""
+
+    def to(self, device: torch.device) -> "AsItComes":
+        return self
+
+    def __call__(self, images: Tensor) -> Tensor:
+        return images
+
+
 @dataclass(frozen=True)
 class Normalization:
     """(x / 255 - mean) / std per channel, as one multiplication and one addition."""

@@ -1,6 +1,7 @@
 """What a data set is: images and labels of a training and a test split, and how they are named."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -29,6 +30,10 @@ class ImageSet:
     def __len__(self) -> int:
         return len(self.labels)
 
+    @property
+    def image_size(self) -> tuple[int, int]:
+        return self.images.shape[2], self.images.shape[3]
+
     def take(self, indices: Tensor) -> "ImageSet":
         return ImageSet(self.images[indices], self.labels[indices])
 
@@ -52,6 +57,10 @@ class FolderSet:
     def __len__(self) -> int:
         return len(self.labels)
 
+    @property
+    def image_size(self) -> tuple[int, int]:
+        return self.crop, self.crop
+
     def path(self, index: int) -> Path:
         return self.root / os.fsdecode(bytes(self.files[index]))
 
@@ -60,18 +69,51 @@ class FolderSet:
 
 
 @dataclass(frozen=True)
+class ItemSet:
+    """Images that somebody else's data set hands out one by one.
+
+    read: an image, uint8 or float32 of the given shape, and its label, by the number of an item.
+    numbers: those of the items that are in this set.
+    resize, crop: what `read` does to images whose files differ in size; None: nothing.
+    """
+
+    read: Callable[[int], tuple[Tensor, int]]
+    numbers: Tensor
+    labels: Tensor
+    shape: tuple[int, int, int]
+    dtype: torch.dtype
+    resize: int | None = None
+    crop: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def image_size(self) -> tuple[int, int]:
+        return self.shape[1:]
+
+    def take(self, indices: Tensor) -> "ItemSet":
+        return replace(self, numbers=self.numbers[indices], labels=self.labels[indices])
+
+
+Split = ImageSet | FolderSet | ItemSet
+
+
+@dataclass(frozen=True)
 class Dataset:
     """A training and a test split with the same classes.
 
     mean, std: per channel, of the training images, with pixels scaled to [0, 1].
+    prepared: the images are floats that are trained on as they come; mean is then 0 and std 1.
     """
 
     name: str
-    train: ImageSet | FolderSet
-    test: ImageSet | FolderSet
+    train: Split
+    test: Split
     classes: tuple[str, ...]
     mean: tuple[float, ...]
     std: tuple[float, ...]
+    prepared: bool = False
 
     @property
     def channels(self) -> int:
@@ -80,9 +122,7 @@ class Dataset:
     @property
     def image_size(self) -> tuple[int, int]:
         """Height and width of what the batches hold."""
-        if isinstance(self.train, FolderSet):
-            return self.train.crop, self.train.crop
-        return self.train.images.shape[2], self.train.images.shape[3]
+        return self.train.image_size
 
 
 def _describe(tensor: Tensor) -> str:

@@ -2,14 +2,17 @@
 
 # ruff: noqa: PT028  (test_batches is no test)
 
+from typing import Any
+
 import torch
 
 from skinny.data.augment import Augment
 from skinny.data.batches import Batches, MemoryBatches
 from skinny.data.errors import DataError
 from skinny.data.folder_batches import FolderBatches
-from skinny.data.preprocessing import Normalization, Preprocessing
-from skinny.data.sets import Dataset, FolderSet, ImageSet
+from skinny.data.item_batches import ItemBatches
+from skinny.data.preprocessing import AsItComes, Normalization, Preprocessing
+from skinny.data.sets import Dataset, FolderSet, ImageSet, Split
 from skinny.data.share import WHOLE, Share
 from skinny.data.whitening import fit_cached
 
@@ -17,8 +20,8 @@ from skinny.data.whitening import fit_cached
 def fit_preprocessing(dataset: Dataset, *, whiten: bool = False) -> Preprocessing:
     """What both splits of a data set go through, fitted on its training split alone."""
     if not whiten:
-        return Normalization.of(dataset.mean, dataset.std)
-    if isinstance(dataset.train, FolderSet):
+        return AsItComes() if dataset.prepared else Normalization.of(dataset.mean, dataset.std)
+    if not isinstance(dataset.train, ImageSet):
         raise DataError(
             f"whitening needs the images in memory, and those of {dataset.name} are not"
         )
@@ -87,43 +90,9 @@ def test_batches(
     )
 
 
-def _batches(
-    split: ImageSet | FolderSet,
-    *,
-    preprocessing: Preprocessing,
-    batch_size: int,
-    seed: int,
-    augment: Augment,
-    shuffle: bool,
-    drop_last: bool,
-    device: str | torch.device,
-    channels_last: bool,
-    workers: int | None,
-    share: Share,
-) -> Batches:
+def _batches(split: Split, *, workers: int | None, **options: Any) -> Batches:
+    if isinstance(split, ImageSet):
+        return MemoryBatches(split, **options)
     if isinstance(split, FolderSet):
-        return FolderBatches(
-            split,
-            batch_size=batch_size,
-            preprocessing=preprocessing,
-            seed=seed,
-            augment=augment,
-            shuffle=shuffle,
-            drop_last=drop_last,
-            device=device,
-            channels_last=channels_last,
-            workers=workers,
-            share=share,
-        )
-    return MemoryBatches(
-        split,
-        batch_size=batch_size,
-        preprocessing=preprocessing,
-        seed=seed,
-        augment=augment,
-        shuffle=shuffle,
-        drop_last=drop_last,
-        device=device,
-        channels_last=channels_last,
-        share=share,
-    )
+        return FolderBatches(split, workers=workers, **options)
+    return ItemBatches(split, workers=workers, **options)

@@ -74,13 +74,19 @@ def held_out(config: Config) -> Config:
 
 
 def rules(
-    run: Path, sparsity: float, *, device: str, data_dir: str | None, model: str | None = None
+    run: Path,
+    sparsity: float,
+    *,
+    device: str,
+    data_dir: str | None,
+    model: str | None = None,
+    data_set: str | None = None,
 ) -> tuple[str, ...]:
-    """What the search finds for the finished run in `run`, as `Config.layers`; found once. model:
-    as for `load_run`."""
+    """What the search finds for the finished run in `run`, as `Config.layers`; found once. model,
+    data_set: as for `load_run`."""
     if (found := found_rules(run, sparsity)) is not None:
         return found
-    trained = load_run(run, data_dir=data_dir, model=model)
+    trained = load_run(run, data_dir=data_dir, model=model, data=data_set)
     if trained.config.val_size is None:
         raise SkinnyError(f"{run} was judged by test images: a search may not look at those")
     target = choose_device(device)

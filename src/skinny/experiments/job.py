@@ -114,7 +114,12 @@ def attempt(job: Job, tell: Tell, *, device: str = "auto", data_dir: str | None 
 def _search(config: Config, start: Path, device: str, data_dir: str | None) -> Config:
     try:
         found = greedy.rules(
-            start, config.sparsity, device=device, data_dir=data_dir, model=config.model
+            start,
+            config.sparsity,
+            device=device,
+            data_dir=data_dir,
+            model=config.model,
+            data_set=config.data,
         )
     except SkinnyError as error:
         raise SkinnyError(f"its search failed: {error}") from None

@@ -1,6 +1,7 @@
 """Reading an image file that anyone may have made: the usual formats, within limits."""
 
 import contextlib
+import io
 import os
 import warnings
 from collections.abc import Iterator, Sequence
@@ -18,14 +19,15 @@ if TYPE_CHECKING:
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")  # Pillow's decoders of others are fragile
 _MOST_PIXELS = 90_000_000  # a small file can claim to be a huge image
 
-PathLike = str | os.PathLike[str]
+PathLike = str | os.PathLike[str] | io.BytesIO  # a file's contents too, with an attribute `name`
 
 
 class ImageError(SkinnyError):
     """A file that cannot be read as an image: `reason` says why, without its name."""
 
     def __init__(self, path: PathLike, reason: str) -> None:
-        super().__init__(f"{os.fspath(path)} cannot be read as an image: {reason}")
+        name = path.name if isinstance(path, io.BytesIO) else os.fspath(path)
+        super().__init__(f"{name} cannot be read as an image: {reason}")
         self.reason = reason
 
 

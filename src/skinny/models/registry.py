@@ -1,15 +1,12 @@
 """Models by name: ours, and the user's as `package.module:function`."""
 
-import contextlib
-import importlib
 import inspect
-import os
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from torch import nn
 
+from skinny import user_function
 from skinny.errors import SkinnyError
 from skinny.models.alexnet import alexnet
 from skinny.models.lenet import lenet_5, lenet_300_100
@@ -55,63 +52,19 @@ def build(
             f"there is no model {name!r}; there are {', '.join(names())}, and your own as "
             "package.module:function"
         )
-    with _current_directory_on_path():
-        function = _users_function(name)
-        arguments = _arguments(name, function, facts, options)
-        try:
-            model = function(**arguments)
-        except SkinnyError:
-            raise
-        except Exception as error:
-            raise SkinnyError(f"{name} failed: {type(error).__name__}: {error}") from error
+    with user_function.calling(name):
+        function = user_function.find(name, "model")
+        if isinstance(function, nn.Module):
+            raise SkinnyError(
+                f"{name} is a model already made; name the function that makes it, so that every "
+                "run begins with weights of its own"
+            )
+        model = function(**_arguments(name, function, facts, options))
     if not isinstance(model, nn.Module):
         raise SkinnyError(
             f"{name} must return a torch.nn.Module, it returned {type(model).__name__}"
         )
     return model
-
-
-def _users_function(name: str) -> Callable[..., Any]:
-    module_name, _, attribute = name.partition(":")
-    if not all(part.isidentifier() for part in [*module_name.split("."), attribute]):
-        raise SkinnyError(f"{name!r} does not name a model; write package.module:function")
-    importlib.invalidate_caches()  # the file may be younger than the last look at its directory
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as error:
-        missing = error.name if isinstance(error, ModuleNotFoundError) else None
-        if missing and f"{module_name}.".startswith(f"{missing}."):
-            raise SkinnyError(
-                f"there is no module {missing!r} for the model {name} in the current directory "
-                f"({os.getcwd()}) or on Python's path; run the command where {missing} is, or name "
-                f"that directory: PYTHONPATH=DIRECTORY skinny ..."
-            ) from error
-        raise SkinnyError(
-            f"importing {module_name} for the model {name} failed: {type(error).__name__}: {error}"
-        ) from error
-    if not hasattr(module, attribute):
-        callables = [key for key, value in vars(module).items() if _is_own_function(module, value)]
-        raise SkinnyError(
-            f"{module_name} has no {attribute!r}; its functions are "
-            f"{', '.join(callables) or 'none'}"
-        )
-    function = getattr(module, attribute)
-    if isinstance(function, nn.Module):
-        raise SkinnyError(
-            f"{name} is a model already made; name the function that makes it, so that every run "
-            "begins with weights of its own"
-        )
-    if not callable(function):
-        raise SkinnyError(
-            f"{name} must be a function that returns a model, it is a {type(function).__name__}"
-        )
-    result: Callable[..., Any] = function
-    return result
-
-
-def _is_own_function(module: object, value: object) -> bool:
-    own = getattr(value, "__module__", None) == getattr(module, "__name__", None)
-    return own and callable(value) and not isinstance(value, nn.Module)
 
 
 def _arguments(
@@ -147,15 +100,3 @@ def _arguments(
             "or give the function a default"
         )
     return arguments
-
-
-@contextlib.contextmanager
-def _current_directory_on_path() -> Iterator[None]:
-    """As `python -m` does; an installed command does not look there by itself."""
-    here = os.getcwd()
-    sys.path.insert(0, here)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(ValueError):
-            sys.path.remove(here)

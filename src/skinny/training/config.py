@@ -58,7 +58,10 @@ class Config:
     """What the run folder is called, before the hash of what decides the outcome."""
 
     data: str = "digits"
-    """digits, mnist, fashion-mnist, cifar10, cifar100, imagenet, folder:PATH or npz:PATH."""
+    """digits, mnist, fashion-mnist, cifar10, cifar100, imagenet, folder:PATH, npz:PATH,
+    datasets:PATH (what Hugging Face's save_to_disk wrote), or your own as package.module:function.
+    That is called with `split` ("train", "test") or `train` (True, False), if that is among its
+    parameters, and returns a torch.utils.data.Dataset of (image, label)."""
     train_size: int | None = None
     """Train on this many images only, class-balanced and always the same ones."""
     val_size: int | None = None
@@ -68,9 +71,9 @@ class Config:
     augment: Augment = "none"
     """What training images go through: nothing, horizontal flips, or flips and shifted crops."""
     resize: int | None = None
-    """Images from a folder: what the shorter side is scaled to."""
+    """Images from a folder, or of datasets:PATH: what the shorter side is scaled to."""
     crop: int | None = None
-    """Images from a folder: the side of the square that is cut out of them."""
+    """The same: the side of the square that is cut out of them."""
     whiten: bool = False
     """Global contrast normalisation and ZCA whitening instead of mean and deviation."""
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from torch import nn
 
-from skinny import data, models
+from skinny import models
+from skinny.data import Dataset, is_users
 from skinny.errors import SkinnyError
 from skinny.training import checkpoint
 from skinny.training.config import Config
@@ -21,21 +22,26 @@ class TrainedRun:
 
     config: Config
     model: nn.Module
-    dataset: data.Dataset
+    dataset: Dataset
     result: dict[str, Any]
 
 
 def load_run(
-    path: str | os.PathLike[str], *, data_dir: str | None = None, model: str | None = None
+    path: str | os.PathLike[str],
+    *,
+    data_dir: str | None = None,
+    model: str | None = None,
+    data: str | None = None,
 ) -> TrainedRun:
     """The model of the finished run in the folder `path`, and the data it was trained on.
 
-    model: the run's `package.module:function`, where its model is not one of ours. The folder
-    names it too, but whoever loads the run decides which code is imported and called.
+    model, data: the run's `package.module:function`, where its model or its data are not ours. The
+    folder names them too, but whoever loads the run decides which code is imported and called.
     """
     folder = RunFolder(path)
     config = folder.config()
-    _check_model(folder, config.model, model)
+    _check_trusted(folder, "model", config.model, model, config.model not in models.names())
+    _check_trusted(folder, "data", config.data, data, is_users(config.data))
     result = folder.result()
     if result is None:
         raise SkinnyError(f"{folder.path} is not finished; run its training again to go on")
@@ -54,11 +60,13 @@ def load_run(
     return TrainedRun(config, network.eval(), dataset, result)
 
 
-def _check_model(folder: RunFolder, named: str, given: str | None) -> None:
+def _check_trusted(
+    folder: RunFolder, what: str, named: str, given: str | None, is_users: bool
+) -> None:
     if given is not None and given != named:
-        raise SkinnyError(f"{folder.path} was trained with the model {named}, not with {given}")
-    if given is None and named not in models.names():
+        raise SkinnyError(f"{folder.path} was trained with the {what} {named}, not with {given}")
+    if given is None and is_users:
         raise SkinnyError(
-            f"{folder.path} names {named} as its model, which loading it would import and call; if "
-            f"that is code you trust, say so with --model {named} (load_run: model=)"
+            f"{folder.path} names {named} as its {what}, which loading it would import and call; "
+            f"if that is code you trust, say so with --{what} {named} (load_run: {what}=)"
         )

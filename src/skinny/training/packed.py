@@ -54,7 +54,12 @@ def pack_trained(
         "resize": getattr(dataset.train, "resize", None),
         "crop": getattr(dataset.train, "crop", None),
     }
-    if config.whiten:
+    if dataset.prepared:
+        preprocessing = None
+        note(
+            "the data set prepares its images, which a packed file does not: give it prepared ones"
+        )
+    elif config.whiten:
         preprocessing = None
         note("the run whitens its images, which a packed file does not do: give it whitened ones")
     described: dict[str, Any] = {

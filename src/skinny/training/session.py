@@ -1,8 +1,9 @@
 """From a config to what a training needs: data, model, optimizer, IHT; and their joint state."""
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -45,6 +46,14 @@ class Session:
         dtype = _DTYPE.get(self.config.precision)
         return torch.autocast(self.device.type, dtype=dtype, enabled=dtype is not None)
 
+    @cached_property
+    def data_digest(self) -> str:
+        """Names the classes and the labels: what is trained on and tested by, but for pixels."""
+        digest = hashlib.sha256(repr(self.dataset.classes).encode())
+        for split in (self.dataset.train, self.dataset.test):
+            digest.update(split.labels.numpy().data)
+        return digest.hexdigest()[:16]
+
     def state(self) -> dict[str, Any]:
         """All that changes, for any number of ranks: but for random numbers it is theirs alike."""
         random = {"cpu": torch.get_rng_state()}
@@ -59,9 +68,12 @@ class Session:
             "scaler": self.scaler.state_dict(),
             "random": random,
             "random_of_other_ranks": self.ranks.gather(random)[1:],
+            "data": self.data_digest,
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
+        if state.get("data", self.data_digest) != self.data_digest:
+            raise ValueError("the data have changed since it was saved: other labels or classes")
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         _check_shapes(self.optimizer)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from skinny.data import Dataset, FolderSet
+from skinny.data import Dataset, ImageSet
 from skinny.data.statistics import channel_statistics
 from skinny.data.subset import balanced_subset, stratified_split
 from skinny.errors import SkinnyError
@@ -35,7 +35,7 @@ def hold_out(dataset: Dataset, train_size: int | None, val_size: int) -> Dataset
         held = rest[stratified_split(labels[rest], val_size, classes, _SEED)[1]]
     kept = dataset.train.take(train)
     made = replace(dataset, train=kept, test=dataset.train.take(held))
-    if isinstance(kept, FolderSet):
+    if not isinstance(kept, ImageSet):
         return made
     mean, std = channel_statistics(kept.images)
     return replace(made, mean=mean, std=std)
