@@ -14,24 +14,30 @@ from skinny.training import RunFolder, checkpoint
 
 COMMAND = [
     "train", "demo", "--epochs", "6", "--dense", "1", "--sparse", "2", "--width", "0.25",
-    "--train-size", "200", "--threads", "1", "--device", "cpu",
+    "--train-size", "200", "--test-size", "60", "--threads", "1", "--device", "cpu",
 ]  # fmt: skip
 TIMEOUT = 600  # seconds until a hanging test is given up
 
-# Forks a process for every command that it is sent. Importing libraries, and the first export of a
-# process, take longer than anything else here, so that they are done once.
+# Forks a process for every command that it is sent. Importing libraries and taking the network's
+# graph take longer than anything else here, so that they are done once.
 FORKS = """
-import json, os, signal, sys
+import dataclasses, gc, json, os, signal, sys
 import sklearn.datasets, torch
 import skinny.cli.train
-from skinny.training import figures
+from skinny.export import model
+from skinny.export.examples import Examples
+from skinny.training import figures, recipe
+from skinny.training.session import make_model
 
 torch.set_num_threads(1)  # so that no thread is lost in a fork
-skinny.check(torch.nn.Conv2d(1, 1, 1), torch.zeros(1, 1, 1, 1))
+network = make_model(dataclasses.replace(recipe("demo"), width=0.25), 10, 1)
+graph = model.take_graph(network, Examples(network, torch.zeros(1, 1, 8, 8)))
+model.take_graph = lambda network, examples: graph
 
 figures.draw = lambda folder: []  # which is tested elsewhere
 
 timeout = int(sys.argv[1])
+gc.freeze()  # a collection in a child would copy all of this memory
 
 for line in sys.stdin:
     script, output, argv = json.loads(line)
@@ -106,14 +112,10 @@ def assert_same(a, b):
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory):
-    """By the command itself, in a process of its own."""
+def uninterrupted(forks, tmp_path_factory):
     runs = tmp_path_factory.mktemp("whole")
-    subprocess.run(
-        [sys.executable, "-c", COMMAND_LINE, *COMMAND, "--runs", str(runs)],
-        check=True,
-        timeout=TIMEOUT,
-    )
+    code, output = forks.run(runs)
+    assert code == 0, output
     return final_weights(runs)
 
 

@@ -9,13 +9,14 @@ from torch import nn
 
 Settings = dict[str, Any]
 WORDS = 99
-TEXT = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
+# One layer, and two where the second differs from the first or shares its weights.
+TEXT = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
         "intermediate_size": 32, "max_position_embeddings": 64}  # fmt: skip
 MINI = {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 6,
         "intermediate_size": 1536, "max_position_embeddings": 512}  # fmt: skip
 IDS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 1, "cls_token_id": 1,
        "sep_token_id": 1, "use_cache": False}  # fmt: skip
-VIT = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32,
+VIT = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32,
        "image_size": 32, "patch_size": 8}  # fmt: skip
 VIT_S = {"hidden_size": 384, "num_hidden_layers": 12, "num_attention_heads": 6,
          "intermediate_size": 1536}  # fmt: skip
@@ -91,15 +92,15 @@ def sizes(*hidden: int, **more: Any) -> Settings:
 HUGGING = [
     text("bert", "Bert", free=True),
     text("roberta", "Roberta"),
-    text("albert", "Albert", {"embedding_size": 8}),
-    text("distilbert", "DistilBert", {"dim": 16, "hidden_dim": 32, "n_layers": 2, "n_heads": 2},
+    text("albert", "Albert", {"embedding_size": 8, "num_hidden_layers": 2}),
+    text("distilbert", "DistilBert", {"dim": 16, "hidden_dim": 32, "n_layers": 1, "n_heads": 2},
          {"dim": 384, "hidden_dim": 1536, "n_layers": 6, "n_heads": 6}),
-    text("modernbert", "ModernBert"),
+    text("modernbert", "ModernBert", {"num_hidden_layers": 2}),
     text("gpt2", "GPT2", inputs=words),
     text("llama", "Llama", {"num_key_value_heads": 1}, {"num_key_value_heads": 2}, inputs=words,
          free=True),
     text("qwen2", "Qwen2", {"num_key_value_heads": 1}, {"num_key_value_heads": 2}, inputs=words),
-    text("t5", "T5:T5EncoderModel", {"d_model": 16, "d_kv": 8, "d_ff": 32},
+    text("t5", "T5:T5EncoderModel", {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_hidden_layers": 2},
          {"d_model": 384, "d_kv": 64, "d_ff": 1536}),
     text("bart", "Bart", {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1,
                           "encoder_attention_heads": 2, "decoder_attention_heads": 2,

@@ -57,12 +57,13 @@ class InvertedResidual(nn.Module):
         return x + self.block(x) if self.residual else self.block(x)
 
 
-def mobilenet_v2(width: float = 1.0, depth: float = 1.0, classes: int = 1000) -> nn.Module:
+def mobilenet_v2(width: float = 1.0, depth: float = 1.0, stages: int = 7, classes: int = 1000
+                 ) -> nn.Module:  # fmt: skip
     settings = [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1),
                 (6, 160, 3, 2), (6, 320, 1, 1)]  # fmt: skip
     channels = int(32 * width)
     layers: list[nn.Module] = [conv_norm(3, channels, 3, 2, activation=nn.ReLU6)]
-    for expand, outputs, repeats, stride in settings:
+    for expand, outputs, repeats, stride in settings[:stages]:
         for at in range(max(1, int(repeats * depth))):
             wanted = int(outputs * width)
             layers.append(InvertedResidual(channels, wanted, expand, 3, stride if at == 0 else 1,
@@ -73,14 +74,14 @@ def mobilenet_v2(width: float = 1.0, depth: float = 1.0, classes: int = 1000) ->
     return Classifier(nn.Sequential(*layers), last, classes)
 
 
-def mobilenet_v3(width: float = 1.0, classes: int = 1000) -> nn.Module:
+def mobilenet_v3(width: float = 1.0, blocks: int = 7, classes: int = 1000) -> nn.Module:
     """The small one: hard-swish, hard-sigmoid gates."""
     settings = [(1, 16, 3, 2, True, False), (4, 24, 3, 2, False, False), (4, 40, 5, 2, True, True),
                 (6, 40, 5, 1, True, True), (3, 48, 5, 1, True, True), (6, 96, 5, 2, True, True),
                 (6, 96, 5, 1, True, True)]  # fmt: skip
     channels = int(16 * width)
     layers: list[nn.Module] = [conv_norm(3, channels, 3, 2, activation=nn.Hardswish)]
-    for expand, outputs, kernel, stride, gated, hard in settings:
+    for expand, outputs, kernel, stride, gated, hard in settings[:blocks]:
         wide, wanted = channels * expand, int(outputs * width)
         gate = SqueezeExcite(wide, max(2, wide // 4), gate=nn.Hardsigmoid) if gated else None
         activation = nn.Hardswish if hard else nn.ReLU
@@ -91,13 +92,14 @@ def mobilenet_v3(width: float = 1.0, classes: int = 1000) -> nn.Module:
     return Classifier(nn.Sequential(*layers), last, classes)
 
 
-def efficientnet(width: float = 1.0, depth: float = 1.0, classes: int = 1000) -> nn.Module:
+def efficientnet(width: float = 1.0, depth: float = 1.0, stages: int = 7, classes: int = 1000
+                 ) -> nn.Module:  # fmt: skip
     """EfficientNet-B0: SiLU and squeeze-and-excitation."""
     settings = [(1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3, 2, 3),
                 (6, 112, 3, 1, 5), (6, 192, 4, 2, 5), (6, 320, 1, 1, 3)]  # fmt: skip
     channels = int(32 * width)
     layers: list[nn.Module] = [conv_norm(3, channels, 3, 2, activation=nn.SiLU)]
-    for expand, outputs, repeats, stride, kernel in settings:
+    for expand, outputs, repeats, stride, kernel in settings[:stages]:
         for at in range(max(1, int(repeats * depth))):
             wanted = int(outputs * width)
             gate = SqueezeExcite(channels * expand, max(1, channels // 4), nn.SiLU)

@@ -77,10 +77,11 @@ TEN = {"classes": 10}
 
 PLAIN = [
     Network("mobilenet_v2", images.mobilenet_v2, _images, (32, 224),
-            {"width": 0.25, "depth": 0.4, **TEN}),
-    Network("mobilenet_v3", images.mobilenet_v3, _images, (32, 224), {"width": 0.5, **TEN}),
+            {"width": 0.25, "depth": 0.7, "stages": 3, **TEN}),
+    Network("mobilenet_v3", images.mobilenet_v3, _images, (32, 224),
+            {"width": 0.5, "blocks": 4, **TEN}),
     Network("efficientnet", images.efficientnet, _images, (32, 224),
-            {"width": 0.25, "depth": 0.4, **TEN}),
+            {"width": 0.25, "stages": 3, **TEN}),
     Network("densenet", images.densenet, _images, (16, 32), {"growth": 4, "layers": 2}),
     Network("squeezenet", images.squeezenet, _input_images, (48, 224), {"width": 0.25, **TEN}),
     Network("inception", images.inception, _images, (32, 224), {"width": 8, **TEN}),
@@ -118,7 +119,7 @@ PLAIN = [
     Network("gru", sequences.Forecast, _series, (6, 96), {"width": 8}),
     Network("crnn", sequences.Reader, _line_of_text, (24, 128), {"width": 8}),
     Network("encoder", sequences.Encoder, _words, (6, 64),
-            {"width": 16, "layers": 2, "words": 50}, dynamic={"words": {1: "length"}}, other=9),
+            {"width": 16, "layers": 1, "words": 50}, dynamic={"words": {1: "length"}}, other=9),
     Network("translator", sequences.Translator, _two_texts, (6, 32),
             {"width": 16, "layers": 1, "words": 50}),
     Network("attention", sequences.Attention, _vectors, (16, 256), {"width": 16, "heads": 2}),
