@@ -8,18 +8,20 @@
 namespace skinny::SKINNY_SET {
 namespace {
 
-constexpr size_t block_queries = 64, block_keys = 64;
-constexpr size_t max_vectors = block_queries / V;
-static_assert(block_queries % panel_floats == 0);
+// A panel of queries: its scores for a block of keys stay in the first-level cache.
+constexpr int panel_vectors = 3;
+constexpr size_t block_keys = V == 16 ? 128 : 256;
 
-// What a block of queries works with: matrices of [..][width] floats, a query a column.
-struct Block {
+// What a panel of N vectors of queries works with: matrices of [..][N * V] floats, a query a column.
+template <int N>
+struct Panel {
+  static constexpr size_t width = N * V;
   float* q;       // [features], scaled
   float* scores;  // [block_keys]
   float* sums;    // [value_features]: of values weighted so far
-  size_t first, count, vectors, width;
-  Vec top[max_vectors];    // the largest score of each query so far
-  Vec total[max_vectors];  // of its weights so far, which are e^(score - top)
+  size_t first, count;
+  Vec top[N];    // the largest score of each query so far
+  Vec total[N];  // of its weights so far, which are e^(score - top)
 };
 
 // The columns' entries `at`, `stride` floats apart, of V queries (or `count`, if fewer).
@@ -40,12 +42,13 @@ inline void scatter(Vec v, float* at, size_t stride, size_t count) {
   for (size_t i = 0; i < V && i < count; ++i) at[i * stride] = v[i];
 }
 
-void load_queries(const AttentionHead& head, Block& block) {
+template <int N>
+void load_queries(const AttentionHead& head, Panel<N>& panel) {
   for (size_t d = 0; d < head.features; ++d)
-    for (size_t i = 0; i < block.vectors; ++i) {
-      const float* at = head.q + (block.first + i * V) * head.q_query + d * head.q_feature;
-      store(block.q + d * block.width + i * V,
-            gather(at, head.q_query, block.count - i * V) * head.scale);
+    for (size_t i = 0; i < N; ++i) {
+      const float* at = head.q + (panel.first + i * V) * head.q_query + d * head.q_feature;
+      store(panel.q + d * panel.width + i * V,
+            gather(at, head.q_query, panel.count - i * V) * head.scale);
     }
 }
 
@@ -56,12 +59,13 @@ inline Vec lane_numbers() {
 }
 
 // Adds the mask to the scores of keys [key, key + count).
-void apply_mask(const AttentionHead& head, const Block& block, size_t key, size_t count) {
+template <int N>
+void apply_mask(const AttentionHead& head, const Panel<N>& panel, size_t key, size_t count) {
   const Vec never = splat(-INFINITY);
   for (size_t j = 0; j < count; ++j)
-    for (size_t i = 0; i < block.vectors; ++i) {
-      float* at = block.scores + j * block.width + i * V;
-      size_t query = block.first + i * V;
+    for (size_t i = 0; i < N; ++i) {
+      float* at = panel.scores + j * panel.width + i * V;
+      size_t query = panel.first + i * V;
       Vec score = load(at);
       if (head.causal && key + j > query) {  // lanes before this one are earlier queries
         float allowed = static_cast<float>(key + j - query);
@@ -69,7 +73,7 @@ void apply_mask(const AttentionHead& head, const Block& block, size_t key, size_
       }
       if (head.mask) {
         Vec mask = gather(head.mask + query * head.mask_query + (key + j) * head.mask_key,
-                          head.mask_query, block.count - i * V);
+                          head.mask_query, panel.count - i * V);
         if (head.mask_selects) mask = (bits_of(mask) & 0x7fffffff) != 0 ? Vec{} : never;
         score += mask;
       }
@@ -77,72 +81,84 @@ void apply_mask(const AttentionHead& head, const Block& block, size_t key, size_
     }
 }
 
-// Turns the scores of `count` keys into weights, and corrects the sums of former blocks.
-void weigh(const AttentionHead& head, Block& block, size_t count) {
-  for (size_t i = 0; i < block.vectors; ++i) {
-    float* scores = block.scores + i * V;
-    Vec old = block.top[i], top = old;
-    for (size_t j = 0; j < count; ++j) top = at_least(top, load(scores + j * block.width));
+// Turns the scores of `count` keys into weights, and corrects the sums of former blocks, if any.
+template <int N>
+void weigh(const AttentionHead& head, Panel<N>& panel, size_t count, bool correct) {
+  Vec top[N], shift[N], total[N] = {}, correction[N];
+  for (int i = 0; i < N; ++i) top[i] = panel.top[i];
+  for (size_t j = 0; j < count; ++j)
+    for (int i = 0; i < N; ++i)
+      top[i] = at_least(top[i], load(panel.scores + j * panel.width + i * V));
+  for (int i = 0; i < N; ++i) {
     // While all scores are minus infinity, their weights are zero, not NaN.
-    Vec shift = top == splat(-INFINITY) ? Vec{} : top;
-    Vec total{};
-    for (size_t j = 0; j < count; ++j) {
-      float* at = scores + j * block.width;
-      Vec weight = exponential_or_zero(load(at) - shift);
+    shift[i] = top[i] == splat(-INFINITY) ? Vec{} : top[i];
+    correction[i] = exponential_or_zero(panel.top[i] - shift[i]);
+    panel.top[i] = top[i];
+  }
+  for (size_t j = 0; j < count; ++j)
+    for (int i = 0; i < N; ++i) {
+      float* at = panel.scores + j * panel.width + i * V;
+      Vec weight = exponential_or_zero(load(at) - shift[i]);
       store(at, weight);
-      total += weight;
+      total[i] += weight;
     }
-    Vec correction = exponential_or_zero(old - shift);
-    block.top[i] = top;
-    block.total[i] = block.total[i] * correction + total;
-    for (size_t e = 0; e < head.value_features; ++e) {
-      float* at = block.sums + e * block.width + i * V;
-      store(at, load(at) * correction);
+  for (int i = 0; i < N; ++i) panel.total[i] = panel.total[i] * correction[i] + total[i];
+  if (!correct) return;
+  for (size_t e = 0; e < head.value_features; ++e)
+    for (int i = 0; i < N; ++i) {
+      float* at = panel.sums + e * panel.width + i * V;
+      store(at, load(at) * correction[i]);
     }
-  }
 }
 
-void store_results(const AttentionHead& head, const Block& block) {
-  for (size_t i = 0; i < block.vectors; ++i) {
-    Vec total = block.total[i];
-    size_t query = block.first + i * V;
-    for (size_t e = 0; e < head.value_features; ++e) {
-      Vec result = load(block.sums + e * block.width + i * V) / total;
-      if (head.mask) result = total == 0.f ? Vec{} : result;
+template <int N>
+void store_results(const AttentionHead& head, const Panel<N>& panel) {
+  Vec scale[N];
+  for (int i = 0; i < N; ++i) scale[i] = 1.f / panel.total[i];
+  for (size_t e = 0; e < head.value_features; ++e)
+    for (int i = 0; i < N; ++i) {
+      Vec result = load(panel.sums + e * panel.width + i * V) * scale[i];
+      if (head.mask) result = panel.total[i] == 0.f ? Vec{} : result;
+      size_t query = panel.first + static_cast<size_t>(i) * V;
       scatter(result, head.out + query * head.out_query + e * head.out_feature, head.out_query,
-              block.count - i * V);
+              panel.count - static_cast<size_t>(i) * V);
     }
-  }
 }
 
-void attend(const AttentionHead& head, size_t first, size_t count, float* scratch) {
-  size_t vectors = (count + V - 1) / V, width = vectors * V;
-  Block block{scratch,
-              scratch + head.features * width,
-              scratch + (head.features + block_keys) * width,
-              first, count, vectors, width, {}, {}};
-  for (size_t i = 0; i < vectors; ++i) block.top[i] = splat(-INFINITY), block.total[i] = Vec{};
-  load_queries(head, block);
-  memset(block.sums, 0, head.value_features * width * sizeof(float));
+template <int N>
+void attend_panel(const AttentionHead& head, size_t first, size_t count, float* scratch) {
+  constexpr size_t width = Panel<N>::width;
+  Panel<N> panel{scratch,
+                 scratch + head.features * width,
+                 scratch + (head.features + block_keys) * width,
+                 first, count, {}, {}};
+  for (int i = 0; i < N; ++i) panel.top[i] = splat(-INFINITY), panel.total[i] = Vec{};
+  load_queries(head, panel);
   size_t keys = head.causal && first + count < head.keys ? first + count : head.keys;
   for (size_t key = 0; key < keys; key += block_keys) {
     size_t some = keys - key < block_keys ? keys - key : block_keys;
-    product({head.k + key * head.k_key, head.k_key, head.k_feature}, block.q, width, some, vectors,
-            head.features, false, block.scores, width);
-    if (head.mask || (head.causal && key + some > first + 1)) apply_mask(head, block, key, some);
-    weigh(head, block, some);
-    product({head.v + key * head.v_key, head.v_feature, head.v_key}, block.scores, width,
-            head.value_features, vectors, some, true, block.sums, width);
+    product_columns<N>({head.k + key * head.k_key, head.k_key, head.k_feature}, panel.q, width,
+                       some, head.features, false, panel.scores, width);
+    if (head.mask || (head.causal && key + some > first + 1)) apply_mask(head, panel, key, some);
+    weigh(head, panel, some, key > 0);
+    product_columns<N>({head.v + key * head.v_key, head.v_feature, head.v_key}, panel.scores,
+                       width, head.value_features, some, key > 0, panel.sums, width);
   }
-  store_results(head, block);
+  store_results(head, panel);
+}
+
+void attend(const AttentionHead& head, size_t first, size_t count, float* scratch) {
+  static_assert(panel_vectors == 3);
+  auto panel = count > 2 * V ? attend_panel<3> : count > V ? attend_panel<2> : attend_panel<1>;
+  panel(head, first, count, scratch);
 }
 
 size_t scratch(size_t features, size_t value_features) {
-  return (features + block_keys + value_features) * block_queries;
+  return (features + block_keys + value_features) * panel_vectors * V;
 }
 
 }  // namespace
 
-const AttentionKernels attention{block_queries, panel_floats, attend, scratch};
+const AttentionKernels attention{V, panel_vectors, attend, scratch};
 
 }  // namespace skinny::SKINNY_SET

@@ -20,25 +20,36 @@ struct Broadcast {
   size_t row, column;
 };
 
-// M rows of N vectors. `b` has `depth` rows, b_stride floats apart. Sums begin at zero, or if `add`
-// at what `c` holds.
-template <int M, int N>
-void product_tile(const Broadcast& a, const float* b, size_t b_stride, size_t depth, bool add,
-                  float* c, size_t c_stride) {
+// M rows of N vectors. `b` has `depth` rows, at least one, b_stride floats apart. Sums begin at zero,
+// or if Add at what `c` holds.
+template <int M, int N, bool Add>
+#if defined(__GNUC__) && !defined(__clang__)
+__attribute__((optimize("no-version-loops-for-strides")))  // or the sums travel through the stack
+#endif
+void product_tile(const Broadcast& a, const float* b, size_t b_stride, size_t depth, float* c,
+                  size_t c_stride) {
   Vec sum[M][N];
   for (int m = 0; m < M; ++m)
-    for (int n = 0; n < N; ++n) sum[m][n] = add ? load(c + m * c_stride + n * V) : Vec{};
+    for (int n = 0; n < N; ++n) sum[m][n] = Add ? load(c + m * c_stride + n * V) : Vec{};
   const float* from = a.data;
-  for (size_t k = 0; k < depth; ++k, from += a.column, b += b_stride) {
+  do {
     Vec right[N];
     for (int n = 0; n < N; ++n) right[n] = load(b + n * V);
     for (int m = 0; m < M; ++m) {
       Vec left = splat(from[m * a.row]);
       for (int n = 0; n < N; ++n) sum[m][n] += left * right[n];
     }
-  }
+    from += a.column;
+    b += b_stride;
+  } while (--depth);
   for (int m = 0; m < M; ++m)
     for (int n = 0; n < N; ++n) store(c + m * c_stride + n * V, sum[m][n]);
+}
+
+template <int M, int N>
+inline void product_tile(const Broadcast& a, const float* b, size_t b_stride, size_t depth,
+                         bool add, float* c, size_t c_stride) {
+  (add ? product_tile<M, N, true> : product_tile<M, N, false>)(a, b, b_stride, depth, c, c_stride);
 }
 
 using ProductTile = void (*)(const Broadcast& a, const float* b, size_t b_stride, size_t depth,
@@ -77,6 +88,21 @@ inline void product(const Broadcast& a, const float* b, size_t b_stride, size_t 
                                   c_stride);
     }
   }
+}
+
+// c[rows][N * V] for N vectors, all of which may be read and written: as many rows at a time as the
+// registers have room for.
+template <int N, int M = (product_rows * product_vectors) / N>
+inline void product_columns(const Broadcast& a, const float* b, size_t b_stride, size_t rows,
+                            size_t depth, bool add, float* c, size_t c_stride) {
+  size_t m = 0;
+  for (; m + M <= rows; m += M)
+    product_tile<M, N>({a.data + m * a.row, a.row, a.column}, b, b_stride, depth, add,
+                       c + m * c_stride, c_stride);
+  if constexpr (M > 1)
+    if (m < rows)
+      product_columns<N, M / 2>({a.data + m * a.row, a.row, a.column}, b, b_stride, rows - m,
+                                depth, add, c + m * c_stride, c_stride);
 }
 
 }  // namespace

@@ -32,9 +32,9 @@ struct AttentionHead {
 };
 
 struct AttentionKernels {
-  size_t queries, fewest_queries;  // to be computed together: at most, and for speed at least
-  // Of `count` queries, at most `queries`, from `first` on. Scores exist for a block of keys at a
-  // time: the softmax is corrected when a later block has a larger score.
+  size_t lanes, vectors;  // queries are computed in vectors of `lanes`, at most `vectors` together
+  // Of `count` queries, at most lanes * vectors, from `first` on. Scores exist for a block of keys
+  // at a time: the softmax is corrected when a later block has a larger score.
   void (*attend)(const AttentionHead& head, size_t first, size_t count, float* scratch);
   size_t (*scratch)(size_t features, size_t value_features);  // floats
 };

@@ -90,12 +90,8 @@ Attention::Attention(const Tensor& q, const Tensor& k, const Tensor& v,
 
 void Attention::run(const ThreadContext& context) const {
   const AttentionKernels& kernels = SKINNY_CHOOSE(attention);
-  size_t heads = leading_.rows(leading_.rank), queries = side(q_, 1), block = kernels.queries;
-  // Smaller blocks where there are few for the threads.
-  while (block > kernels.fewest_queries &&
-         heads * divide_up(queries, block) < 2 * context.size && context.size > 1)
-    block /= 2;
-  size_t blocks = divide_up(queries, block);
+  size_t heads = leading_.rows(leading_.rank), queries = side(q_, 1);
+  size_t vectors = divide_up(queries, kernels.lanes), panels = divide_up(vectors, kernels.vectors);
   AttentionHead head{};
   head.q_query = stride(q_, 1), head.q_feature = stride(q_, 0);
   head.k_key = stride(k_, 1), head.k_feature = stride(k_, 0);
@@ -107,15 +103,16 @@ void Attention::run(const ThreadContext& context) const {
   head.scale = options_.scale;
   head.mask_selects = options_.mask_selects, head.causal = options_.causal;
   // Not ranges: of causal attention, later queries see more keys.
-  for (size_t item = context.rank; item < heads * blocks; item += context.size) {
-    Walk walk(leading_, leading_.rank, item / blocks);
+  for (size_t item = context.rank; item < heads * panels; item += context.size) {
+    Walk walk(leading_, leading_.rank, item / panels);
     head.out = target_.to(context) + walk[0];
     head.q = q_.from(context) + walk[1];
     head.k = k_.from(context) + walk[2];
     head.v = v_.from(context) + walk[3];
     head.mask = mask_ ? mask_->from(context) + walk[4] : nullptr;
-    size_t first = item % blocks * block;
-    kernels.attend(head, first, std::min(block, queries - first), context.scratch);
+    auto [begin, end] = partition(vectors, item % panels, panels);
+    size_t first = begin * kernels.lanes;
+    kernels.attend(head, first, std::min(end * kernels.lanes, queries) - first, context.scratch);
   }
 }
 

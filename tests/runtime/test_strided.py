@@ -153,3 +153,6 @@ def test_long_rows_begin_at_whole_vectors_where_those_of_the_model_do():
     dense = tokens._replace(strides=strided.ordered(tokens.shape, (0, 2, 1)))
     assert strided.like(tokens.shape, dense, 8) == dense.strides
     assert strided.ordered((3, 9), (0, 1), 1, 8) == (9, 1)  # rows too short to be worth it
+    # rows that would evict each other from the cache
+    assert strided.ordered((12, 128), (0, 1), 1, 8) == (144, 1)
+    assert strided.ordered((12, 1024), (0, 1), 1, 8) == (1040, 1)

@@ -198,7 +198,7 @@ def test_any_attention_equals_the_reference(data):
     np.testing.assert_allclose(result, wanted, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("tokens", [128, 197, 300])
+@pytest.mark.parametrize("tokens", [128, 197, 600])
 @pytest.mark.parametrize("causal", [False, True])
 def test_long_sequences_equal_the_reference(tokens, causal):
     q, k, v = (values(2, 3, tokens, 32, seed=seed) for seed in range(3))
@@ -214,7 +214,7 @@ def test_heads_may_share_their_keys_and_values():
 
 
 @pytest.mark.parametrize("kind", ["bool", "added"])
-@pytest.mark.parametrize("keys", [3, 64, 150])
+@pytest.mark.parametrize("keys", [3, 64, 600])
 def test_a_query_that_may_look_at_nothing_gets_zeros(kind, keys):
     q, k, v = values(20, 8), values(keys, 8, seed=1), values(keys, 5, seed=2)
     allowed = np.ones((20, keys), bool)
@@ -229,10 +229,10 @@ def test_a_query_that_may_look_at_nothing_gets_zeros(kind, keys):
 
 
 def test_keys_that_are_masked_in_whole_blocks_before_and_after_do_not_count():
-    q, k, v = values(20, 8), values(200, 8, seed=1), values(200, 5, seed=2)
-    mask = np.zeros(200, bool)
-    mask[90:100] = True
-    wanted = attention(q, k[90:100], v[90:100], None, False, 0.5)
+    q, k, v = values(20, 8), values(900, 8, seed=1), values(900, 5, seed=2)
+    mask = np.zeros(900, bool)
+    mask[390:400] = True
+    wanted = attention(q, k[390:400], v[390:400], None, False, 0.5)
     np.testing.assert_allclose(attend(q, k, v, mask), wanted, rtol=1e-4, atol=1e-5)
 
 

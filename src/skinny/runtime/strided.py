@@ -10,6 +10,10 @@ from typing import NamedTuple
 
 Shape = tuple[int, ...]
 
+# In floats. Rows this far apart share few sets of the first-level cache and evict each other.
+_CACHE_SETS = 128
+_CACHE_LINE = 16
+
 
 class Tensor(NamedTuple):
     """A tensor in a storage of a native program; native code reads the fields by name."""
@@ -36,13 +40,16 @@ def row_major(shape: Sequence[int]) -> Shape:
 
 def ordered(shape: Sequence[int], order: Iterable[int], row: int = 0, lanes: int = 1) -> Shape:
     """The strides of a tensor whose axes are `order`, slowest first. There are no gaps, but rows,
-    which are the last `row` axes of `order`, begin at whole vectors if they are long."""
+    which are the last `row` axes of `order`, begin at whole vectors if they are long, and not at
+    multiples of large powers of two."""
     strides, stride = [0] * len(shape), 1
     for count, axis in enumerate(reversed(tuple(order)), start=1):
         strides[axis] = stride
         stride *= shape[axis]
         if count == row and stride >= 2 * lanes:
             stride = -(-stride // lanes) * lanes
+            if stride % _CACHE_SETS == 0:
+                stride += _CACHE_LINE
     return tuple(strides)
 
 
