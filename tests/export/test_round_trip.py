@@ -76,5 +76,21 @@ def test_a_model_gives_the_same_answers_packed_as_onnx_and_imported_back(name, t
 
 def test_a_size_made_into_a_number_is_told_with_what_to_write():
     model = Of(lambda x: x.reshape(len(x), -1))
-    with pytest.raises(SkinnyError, match=r"as len\(x\) .* write x.shape\[0\]"):
+    with pytest.raises(
+        SkinnyError, match=r"'x_0' must stay free.* as len\(x\) .* \(write x.shape\[0\]"
+    ):
         skinny.check(model, torch.randn(2, 3, 4))
+
+
+def test_a_free_size_that_another_input_fixes_is_told(tmp_path):
+    model = Of(lambda x, y: x + y)
+    inputs = (torch.randn(2, 3), torch.randn(2, 3))
+    with pytest.raises(SkinnyError, match=r"x.shape\[1\] of 'x_0' .* that of another input"):
+        skinny.pack(model, tmp_path / "a.skinny", example=inputs, dynamic={"x_0": {1: "length"}})
+
+
+def test_a_branch_on_values_is_one_sentence_and_nothing_else(capfd):
+    model = Of(lambda x: x if x.sum() > 0 else -x)
+    with pytest.raises(SkinnyError, match="depends on the values of tensors"):
+        skinny.check(model, torch.randn(2, 3))
+    assert "def forward" not in capfd.readouterr().err

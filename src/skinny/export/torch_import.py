@@ -1,8 +1,11 @@
 """The graph of a torch model: exported, then imported operation by operation."""
 
+import contextlib
 import functools
+import io
 import itertools
 import operator
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -56,7 +59,12 @@ def _export(model: nn.Module, examples: Examples) -> ExportedProgram:
     try:
         model.eval()
         # where gradients are off already, a forward that turns them off says nothing
-        with warnings.catch_warnings(), WholeRecurrentLayers(), torch.no_grad():
+        with (
+            warnings.catch_warnings(),
+            contextlib.redirect_stderr(io.StringIO()),  # where torch prints what it got so far
+            WholeRecurrentLayers(),
+            torch.no_grad(),
+        ):
             warnings.simplefilter("ignore")  # torch warns of its own internals
             return torch.export.export(
                 model, examples.args, examples.kwargs, dynamic_shapes=examples.dynamic_shapes
@@ -64,20 +72,33 @@ def _export(model: nn.Module, examples: Examples) -> ExportedProgram:
     except SkinnyError:
         raise
     except Exception as problem:
-        lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-        first = lines[0] if lines else type(problem).__name__
-        if any("specialized it to be a constant" in line for line in lines):
-            first = (
-                "it makes a number of a size that must stay free, as len(x) and int(x.shape[0]) "
-                "do; write x.shape[0]"
-            )
         raise UnsupportedOperationError(
-            f"torch.export cannot take the graph of {type(model).__name__}: {first} "
+            f"torch.export cannot take the graph of {type(model).__name__}: {_reason(problem)} "
             "(weights_only=True packs it without a graph)"
         ) from problem
     finally:
         for module, was in training.items():
             module.training = was
+
+
+def _reason(problem: Exception) -> str:
+    """What torch says, in the words of who wrote the model."""
+    said = str(problem)
+    if fixed := re.search(r"marked L(\S+)\.size\(\)\[(\d+)\] as dynamic but .* specialized", said):
+        path, axis = re.findall(r"\w+", fixed[1]), fixed[2]  # ['ids'], or ['x'][0] of forward(*x)
+        name = "_".join(path[-2:]) if path[-1].isdigit() else path[-1]
+        return (
+            f"the size x.shape[{axis}] of {name!r} must stay free, and it makes a number of it, as "
+            f"len(x) and int(x.shape[{axis}]) do (write x.shape[{axis}]), loops over it, or needs "
+            "it to be that of another input (give both one name in dynamic)"
+        )
+    if "data-dependent" in said:
+        return (
+            "what it computes depends on the values of tensors, as in `if x.sum() > 0`, and a "
+            "graph has no branches"
+        )
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    return lines[0] if lines else type(problem).__name__
 
 
 def _decomposed(program: ExportedProgram) -> ExportedProgram:
