@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from skinny.iht import timeline
     from skinny.iht.controller import IHT
     from skinny.iht.ght import ght
+    from skinny.iht.pruned_state import plain_state_dict
     from skinny.iht.threshold import hard_threshold, random_threshold
     from skinny.packing import size
     from skinny.runtime import load
@@ -31,6 +32,7 @@ __all__ = [
     "load",
     "models",
     "pack",
+    "plain_state_dict",
     "random_threshold",
     "size",
     "timeline",
@@ -49,6 +51,7 @@ _HOME = {
     "load": "skinny.runtime:load",
     "models": "skinny.models",
     "pack": "skinny.export:pack",
+    "plain_state_dict": "skinny.iht.pruned_state:plain_state_dict",
     "random_threshold": "skinny.iht.threshold:random_threshold",
     "size": "skinny.packing:size",
     "timeline": "skinny.iht.timeline",

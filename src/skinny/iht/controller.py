@@ -327,7 +327,9 @@ class IHT:
             return
         self._past_is_known = True
         stepped = self._optimizers.has_stepped()
-        signs = states.signs_of_a_past(self.weights, self.masks, stepped)
+        begins_sparse = self.timeline.spans[0].sparsity > 0  # so zeros are what it is about
+        weights = {} if begins_sparse else self.weights
+        signs = states.signs_of_a_past(weights, self.masks, stepped)
         if signs:
             warnings.warn(
                 f"IHT begins at the start of its timeline, but {' and '.join(signs)}: if this "

@@ -252,16 +252,19 @@ def oneshot(
     sparsity: float,
     dense: int | None = None,
 ) -> Timeline:
-    """Train, prune once, fine-tune (Han et al. 2015). Half the total is dense unless given."""
+    """Train, prune once, fine-tune (Han et al. 2015). Half the total is dense unless given; none
+    (dense=0) for a network that is trained, or pruned, already."""
     unit, total = _length("oneshot", epochs, steps)
     _sparse_target("oneshot", sparsity)
     dense = _share(total, 0.5) if dense is None else dense
-    _positive(dense=dense)
+    if dense != 0:
+        _positive(dense=dense)
     if total <= dense:
         raise SkinnyError(
             f"{total} {unit}s are too short for oneshot: {dense} dense leave no sparse span"
         )
-    return _timeline("oneshot", unit, [(dense, 0.0), (total - dense, sparsity)])
+    pieces = [(dense, 0.0), (total - dense, sparsity)]
+    return _timeline("oneshot", unit, pieces if dense else pieces[1:])
 
 
 def iterative(
