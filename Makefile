@@ -16,14 +16,21 @@ SETUP := $(VENV)/.set-up
 DEEPSPARSE := .venv-deepsparse/.set-up
 NATIVE := CMakeLists.txt $(shell find native -type f)
 
-.PHONY: demo test lint fuzz setup native bench bench-avx2 sanitize clean
+.PHONY: demo test lint style fuzz setup native bench bench-avx2 sanitize clean
 .DELETE_ON_ERROR:
+
+# Tests start dozens of processes, which need not compile the same modules again.
+export PYTHONDONTWRITEBYTECODE :=
 
 demo: $(SETUP)
 	$(BIN)/skinny demo
 
-test: lint
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+# mypy has one thread: it runs beside the tests, and what it has to say comes after theirs.
+test: style
+	types=$$(mktemp) && { $(BIN)/mypy > $$types 2>&1 & } && \
+	if $(BIN)/python -m pytest -n 2 --dist worksteal; then tests=0; else tests=1; fi; \
+	if wait $$!; then typed=0; else typed=1; fi; \
+	cat $$types; rm $$types; exit $$((tests || typed))
 
 # From another seed each time, unless FUZZ_SEED says which; findings go to build/fuzz.
 FUZZ_SECONDS ?= 600
@@ -35,10 +42,12 @@ fuzz: $(SETUP)
 
 setup: $(SETUP)
 
-lint: $(SETUP)
+lint: style
+	$(BIN)/mypy
+
+style: $(SETUP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 
 bench: $(VENV)/.peers $(DEEPSPARSE)
 	$(BIN)/python -m benchmarks

@@ -207,8 +207,9 @@ def test_every_option_has_its_effect_and_keeps_the_budget(tmp_path, monkeypatch,
 
 def test_a_compiled_model_trains_and_its_checkpoint_is_a_plain_one(tmp_path, monkeypatch):
     monkeypatch.setattr(torch, "compile", lambda model: _aot(model))
-    run(tmp_path / "a", compile=True, dropout=0.0, epochs=2)
-    run(tmp_path / "b", compile=False, dropout=0.0, epochs=2)
+    small = {"model": "lenet-300-100", "width": None, "batch_norm": None, "dropout": None}
+    run(tmp_path / "a", compile=True, epochs=2, **small)
+    run(tmp_path / "b", compile=False, epochs=2, **small)
     assert list(weights(tmp_path / "a")) == list(weights(tmp_path / "b"))
 
 
