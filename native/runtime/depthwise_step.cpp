@@ -165,7 +165,7 @@ void Depthwise::activate(const Strip& own, float* to) const {
 void Depthwise::load(const ThreadContext& context, const Strip& own, float* to) const {
   View in = in_.shifted(own.sample * samples_.in_stride);
   size_t padding = shape_.padding[0], begin = own.first * shape_.stride[0];
-  // Rows before the image, of it, and after it.
+  // Rows before, in and after the image.
   size_t count = rows_under(own.rows);
   size_t before = padding > begin ? std::min(padding - begin, count) : 0;
   size_t row = begin + before - std::min(padding, begin + before);
@@ -215,7 +215,7 @@ size_t Depthwise::strip_floats() const { return product(rows_under(strip_rows_),
 
 size_t Depthwise::scratch(size_t) const {
   if (!direct_) return product(2, strip_floats());
-  // Padding is at most a kernel's side: so many rows, of one column each, may begin before it.
+  // Padding is at most a kernel's side: as many rows, of one column each, may begin before the image.
   return pointer_floats(rows_under(strip_rows_)) + columns_.kernel * (zeros_.size() + in_.width);
 }
 

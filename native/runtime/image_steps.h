@@ -17,7 +17,7 @@ struct ImageArena {
   Samples samples;
 };
 
-// The view, if it lies in an arena of so many positions.
+// The view, if it lies in an arena of `positions`.
 const View& inside(size_t positions, const View& view);
 // That the samples of both views lie in the arena, and are not written over what is read.
 void check_samples(const ImageArena& arena, const View& source, const View& target);

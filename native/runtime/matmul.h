@@ -20,7 +20,7 @@ struct MatrixProduct {
 };
 
 struct MatmulKernels {
-  size_t panel;    // columns that are computed together: threads should divide by multiples of it
+  size_t panel;    // columns that are computed together; threads take whole panels
   size_t scratch;  // floats
   void (*multiply)(const MatrixProduct& product, float* scratch);
 };

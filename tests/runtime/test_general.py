@@ -112,45 +112,6 @@ def test_inputs_go_by_name_and_outputs_keep_their_keys(path):
             np.testing.assert_allclose(ours, theirs.numpy(), atol=1e-5)
 
 
-@pytest.fixture(scope="module")
-def tagger(tmp_path_factory):
-    path = tmp_path_factory.mktemp("tagger") / "model.skinny"
-    example = (torch.zeros(1, 6, dtype=torch.int64), torch.ones(1, 6, dtype=torch.bool))
-    free = {"ids": {1: "length"}, "keep": {1: "length"}}
-    skinny.pack(Tagger(), path, example=example, dynamic=free)
-    return quiet(path)
-
-
-@pytest.mark.parametrize(
-    ("args", "named", "message"),
-    [
-        ((np.zeros((1, 6), np.int64),), {}, "the input 'keep' is missing"),
-        ((), {"ids": np.zeros((1, 6)), "keep": np.ones((1, 6), bool)}, "takes integers"),
-        ((), {"ids": np.zeros((1, 6), int), "keep": np.ones((1, 5), bool)}, "length = 6"),
-        ((), {"ids": np.zeros(6, int), "keep": np.ones((1, 6), bool)}, "batch, length"),
-        ((), {"ids": np.zeros((1, 6), int), "nose": np.ones((1, 6), bool)}, "no input 'nose'"),
-        ((), {"ids": [[1, 2], [3]], "keep": np.ones((1, 6), bool)}, "cannot be made an array"),
-        (
-            (),
-            {"ids": np.zeros((0, 6), int), "keep": np.ones((0, 6), bool)},
-            r"empty: it is \[0, 6\]",
-        ),
-        (
-            (),
-            {"ids": np.zeros((1, 0), int), "keep": np.ones((1, 0), bool)},
-            r"empty: it is \[1, 0\]",
-        ),
-        ((["a.png"], np.ones((1, 6), bool)), {}, "takes no image files"),
-        ((None, np.ones((1, 6), bool)), {}, "takes integers, it is given object"),
-        ((np.full((1, 6), 2**63, np.uint64), np.ones((1, 6), bool)), {}, "int64 cannot hold"),
-        ((np.zeros((1, 6), int),) * 3, {}, "takes 2 inputs, 3 were given"),
-    ],
-)
-def test_wrong_inputs_are_told(tagger, args, named, message):
-    with pytest.raises(InputError, match=message):
-        call(tagger, *args, **named)
-
-
 class Sums(nn.Module):
     """A cumulative sum, which has no kernel, between layers."""
 
@@ -176,37 +137,6 @@ def test_what_runs_by_its_reference_is_named_once_and_in_the_profile(path):
     assert [row.step.kernel == "NumPy reference" for row in rows] == [False, True, False]
     assert sum(row.share for row in rows) == pytest.approx(1)
     assert [row.step for row in net.profile(batch=2, repeats=1).rows] == [row.step for row in rows]
-
-
-def test_a_profile_without_inputs_needs_all_sizes_but_the_batch(tagger):
-    with pytest.raises(InputError, match="the size length of the input 'ids' is free; give the"):
-        tagger.profile()
-    found = tagger.profile(np.zeros((2, 3), int), np.ones((2, 3), bool), repeats=1)
-    assert found.batch == 2
-
-
-def test_integers_that_the_inputs_type_cannot_hold_are_refused(path):
-    class Counts(nn.Module):
-        def forward(self, count):
-            return count.float()
-
-    skinny.pack(Counts(), path, example=torch.zeros(1, 2, dtype=torch.int32))
-    net = quiet(path)
-    for wrong in (2**31, -(2**31) - 1):
-        with pytest.raises(InputError, match=f"has {wrong}, which int32 cannot hold"):
-            call(net, np.full((1, 2), wrong))
-    most = np.full((1, 2), 2**31 - 1)
-    np.testing.assert_array_equal(call(net, most), most.astype(np.float32))
-
-
-def test_a_torch_tensor_that_needs_a_gradient_is_an_input_error(path):
-    class Mish(nn.Module):  # which format 1 does not have
-        def forward(self, x):
-            return nn.functional.mish(x)
-
-    skinny.pack(Mish(), path, example=torch.zeros(1, 6))
-    with pytest.raises(InputError, match="'x' cannot be made an array: Can't call numpy"):
-        call(quiet(path), torch.zeros(1, 6, requires_grad=True))
 
 
 def test_programs_of_different_shapes_share_their_weights(path):

@@ -42,17 +42,19 @@ def depthwise(x, weights, bias, shape: Shape, size, *, limits=(-np.inf, np.inf),
     outputs = len(weights)
     bench = Workbench(1 << 20)
     source = bench.input(x)
-    row, plane = width, height * width
-    read = View(source.offset, channels, height, width, plane, row, 0)
-    row, plane = size[1] + gap, size[0] * (size[1] + gap) + gap
-    written = View(bench.used, outputs, *size, plane, row, gap)
-    whole = Tensor(0, bench.used, (samples, outputs * plane + 9), (outputs * plane + 9, 1))
-    bench.used += samples * (outputs * plane + 9)
+    row_stride, channel_stride = width, height * width
+    read = View(source.offset, channels, height, width, channel_stride, row_stride, 0)
+    row_stride, channel_stride = size[1] + gap, size[0] * (size[1] + gap) + gap
+    written = View(bench.used, outputs, *size, channel_stride, row_stride, gap)
+    whole = Tensor(
+        0, bench.used, (samples, outputs * channel_stride + 9), (outputs * channel_stride + 9, 1)
+    )
+    bench.used += samples * (outputs * channel_stride + 9)
     bench.program.add_fill(target=whole, value=7)
     bench.program.add_depthwise(
         samples=samples,
         source_sample_stride=channels * height * width,
-        target_sample_stride=outputs * plane + 9,
+        target_sample_stride=outputs * channel_stride + 9,
         source=read,
         target=written,
         weights=weights,
@@ -64,9 +66,11 @@ def depthwise(x, weights, bias, shape: Shape, size, *, limits=(-np.inf, np.inf),
     )
     bench.output(whole)
     result = bench.run(threads)[0]
-    assert (result[:, outputs * plane :] == 7).all()  # nothing after a sample is written
-    planes = result[:, : outputs * plane].reshape(samples, outputs, plane)
-    rows = planes[:, :, gap:].reshape(samples, outputs, size[0], size[1] + gap)
+    assert (result[:, outputs * channel_stride :] == 7).all()  # nothing after a sample is written
+    written_channels = result[:, : outputs * channel_stride].reshape(
+        samples, outputs, channel_stride
+    )
+    rows = written_channels[:, :, gap:].reshape(samples, outputs, size[0], size[1] + gap)
     assert (rows[..., size[1] :] == 0).all()  # the padding is zero
     return rows[..., : size[1]]
 

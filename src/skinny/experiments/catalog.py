@@ -138,7 +138,7 @@ def progressive(data: str, scale: Scale) -> Experiment:
     return Experiment(
         "progressive",
         f"Progressive against direct thresholding on {NAMES[base.data]}",
-        "Is it better to reach a high sparsity step by step?",
+        "Is it better to reach a high sparsity gradually?",
         (
             Panel(
                 "80 %, 90 % and 95 % removed",

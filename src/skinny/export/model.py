@@ -47,7 +47,7 @@ def pack(
     and optionally scale, resize and crop (docs/format.md). values: "exact" brings every value
     back as it is, and every zero as 0.0 (-0.0 too, unless signed_zeros); "fp16", "bf16",
     "int8" to "int2" and "codebook8" to "codebook2" round the weights (docs/format.md); size chooses
-    one of these for each tensor, so that the file has at most so many bytes. config_hash,
+    one of these for each tensor, so that the file has at most `size` bytes. config_hash,
     sparsity: where it came from.
 
     The model is packed in eval mode and left as it was.

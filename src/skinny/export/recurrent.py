@@ -1,7 +1,7 @@
 """LSTM and GRU layers kept whole while a model is exported.
 
-torch traces a recurrent layer step by step to find its outputs' shapes, which takes long and fixes
-the number of steps. These operations know their shapes, so that the length may stay free.
+torch traces a recurrent layer along its sequence to find its outputs' shapes, which takes long and
+fixes the length. These operations know their shapes, so that the length may stay free.
 """
 
 import functools
