@@ -5,9 +5,9 @@
 namespace skinny::SKINNY_SET {
 namespace {
 
-// Rows of output computed at a time: with two vectors of each, or one, there are enough sums to hide
-// most of an FMA's latency, and registers left for a column of weights.
-constexpr size_t wide_rows = 4, narrow_rows = 7;
+// Rows of output computed at a time: enough sums to hide most of an FMA's latency, with registers
+// left for a column of weights. Images of 224 columns have multiples of 7 in all their layers.
+constexpr int block_rows = 7;
 
 // The lanes of even index of two neighbouring vectors, in the order that takes one instruction;
 // in_order() undoes it.
@@ -43,128 +43,96 @@ inline Vec taps(const float* at) {
 }
 
 struct Block {
-  size_t row, vector;
-  size_t columns;  // of the whole output
-  size_t padding;
+  size_t row, column;      // of the output
+  size_t columns;          // of the whole output
+  ptrdiff_t first;         // column of the input under the first output; negative in the padding
+  const uint32_t* masks;
 };
+
+// The last vector of each row, where that of the last one must not be written whole.
+template <int R>
+__attribute__((noinline)) void write_some(const Vec* sum, const DenseDepthwise& own,
+                                          const Block& at) {
+  size_t joined = own.out_stride == at.columns ? own.rows * at.columns : 0;
+  for (size_t r = 0; r < R; ++r) {
+    size_t first = (at.row + r) * own.out_stride + at.column;
+    if (first + V <= joined)
+      store(own.out + first, sum[r]);
+    else
+      store_some(own.out + first, sum[r], at.columns - at.column);
+  }
+}
 
 // Blocks of a row are computed from the last to the first, rows from the first to the last: where
 // rows follow each other without a gap, a row's last vector may reach into the next rows.
-template <int R, int C>
-__attribute__((noinline)) void write_some(const Vec* sum, const DenseDepthwise& own,
-                                          const Block& at) {
-  size_t column = at.vector * V, left = at.columns - column;
-  size_t lanes = left < C * V ? left - (C - 1) * V : static_cast<size_t>(V);
-  size_t joined = own.out_stride == at.columns ? own.rows * at.columns : 0;
-  for (size_t r = 0; r < R; ++r) {
-    size_t first = (at.row + r) * own.out_stride + column;
-    bool whole = lanes == V || first + C * V <= joined;
-#pragma GCC unroll 1
-    for (size_t c = 0; c < C; ++c, ++sum) {
-      float* out = own.out + first + c * V;
-      if (whole || c + 1 < C)
-        store(out, *sum);
-      else
-        store_some(out, *sum, lanes);
-    }
-  }
-}
-
-template <int R, int C>
-inline void write(Vec (&sum)[R][C], const DenseDepthwise& own, const Block& at) {
+template <int R>
+inline void write(Vec (&sum)[R], const DenseDepthwise& own, const Block& at) {
   Vec low = splat(own.low), high = splat(own.high);
-  for (int r = 0; r < R; ++r)
-    for (int c = 0; c < C; ++c) sum[r][c] = at_most(at_least(sum[r][c], low), high);
-  size_t first = at.row * own.out_stride + at.vector * V;
-  size_t end = first + (R - 1) * own.out_stride + C * V;
-  bool whole = at.vector * V + C * V <= at.columns ||
-               (own.out_stride == at.columns && end <= own.rows * at.columns);
-  if (!whole) {
-    Vec kept[R][C];
-    for (int r = 0; r < R; ++r)
-      for (int c = 0; c < C; ++c) kept[r][c] = sum[r][c];
-    write_some<R, C>(kept[0], own, at);
-    return;
+  for (int r = 0; r < R; ++r) sum[r] = at_most(at_least(sum[r], low), high);
+  size_t first = at.row * own.out_stride + at.column;
+  size_t joined = own.out_stride == at.columns ? own.rows * at.columns : 0;
+  if (at.column + V > at.columns && first + (R - 1) * own.out_stride + V > joined) {
+    Vec kept[R];
+    for (int r = 0; r < R; ++r) kept[r] = sum[r];
+    return write_some<R>(kept, own, at);
   }
   float* out = own.out + first;
 #pragma GCC unroll 8
-  for (int r = 0; r < R; ++r, out += own.out_stride)
-#pragma GCC unroll 8
-    for (int c = 0; c < C; ++c) store(out + c * V, sum[r][c]);
+  for (int r = 0; r < R; ++r, out += own.out_stride) store(out, sum[r]);
 }
 
-// R rows of C vectors. Each vector of taps is multiplied with the weights of all outputs it is
+// R rows of one vector. Each vector of taps is multiplied with the weights of all outputs it is
 // under; a column of the kernel's weights is in registers.
-template <int K, int S, int R, int C, bool Edge>
+template <int K, int S, int R, bool Edge>
 void block(const DenseDepthwise& own, const Block& at) {
   constexpr int under = (R - 1) * S + K;
   const float* const* in = own.in + at.row * S;
-  ptrdiff_t first = static_cast<ptrdiff_t>(at.vector * V * S) - static_cast<ptrdiff_t>(at.padding);
-  const uint32_t* masks = own.masks + at.vector * K * V;
-  Vec sum[R][C];
-  for (auto& row : sum)
-    for (Vec& v : row) v = splat(own.bias);
+  Vec sum[R];
+  for (Vec& v : sum) v = splat(own.bias);
 #pragma GCC unroll 1
   for (int kx = 0; kx < K; ++kx) {
     Vec weight[K];
     for (int ky = 0; ky < K; ++ky) weight[ky] = splat(own.weights[ky * K + kx]);
-    IVec mask[C];
-    for (int c = 0; c < C; ++c)
-      if (Edge) memcpy(&mask[c], masks + (c * K + kx) * V, sizeof mask[c]);
+    IVec mask;
+    if (Edge) memcpy(&mask, at.masks + kx * V, sizeof mask);
 #pragma GCC unroll 32
     for (int i = 0; i < under; ++i) {
-      const float* from = in[i] + first + kx;
-#pragma GCC unroll 2
-      for (int c = 0; c < C; ++c) {
-        Vec v = taps<S>(from + c * V * S);
-        if (Edge) v = reinterpret_cast<Vec>(reinterpret_cast<IVec>(v) & mask[c]);
+      Vec v = taps<S>(in[i] + at.first + kx);
+      if (Edge) v = reinterpret_cast<Vec>(reinterpret_cast<IVec>(v) & mask);
 #pragma GCC unroll 8
-        for (int ky = 0; ky < K; ++ky)
-          if (i >= ky && (i - ky) % S == 0 && (i - ky) / S < R)
-            sum[(i - ky) / S][c] += weight[ky] * v;
-      }
+      for (int ky = 0; ky < K; ++ky)
+        if (i >= ky && (i - ky) % S == 0 && (i - ky) / S < R) sum[(i - ky) / S] += weight[ky] * v;
     }
   }
   if constexpr (S == 2)
-    for (auto& row : sum)
-      for (Vec& v : row) v = in_order(v);
+    for (Vec& v : sum) v = in_order(v);
   write(sum, own, at);
 }
 
-// R rows of output, of pairs of vectors; an odd number of vectors ends with a single one.
 template <int K, int S, int R>
 void row_of_blocks(const DepthwiseColumns& columns, const DenseDepthwise& own, size_t row) {
-  Block at{row, (columns.outputs + V - 1) / V, columns.outputs, columns.padding};
-  if (at.vector % 2) {
-    --at.vector;
-    block<K, S, R, 1, true>(own, at);
-  }
-  while (at.vector) {
-    size_t end = at.vector * V;
-    at.vector -= 2;
-    bool edge = at.vector * V * S < columns.padding ||
-                (end - 1) * S + K > columns.inputs + columns.padding;
+  size_t vectors = (columns.outputs + V - 1) / V;
+  for (size_t i = vectors; i-- > 0;) {
+    size_t first = i * V * S;  // counted from the padding
+    bool edge = first < columns.padding ||
+                first + (V - 1) * S + K > columns.inputs + columns.padding;
+    Block at{row, i * V, columns.outputs,
+             static_cast<ptrdiff_t>(first) - static_cast<ptrdiff_t>(columns.padding),
+             own.masks + i * K * V};
     if (edge)
-      block<K, S, R, 2, true>(own, at);
+      block<K, S, R, true>(own, at);
     else
-      block<K, S, R, 2, false>(own, at);
+      block<K, S, R, false>(own, at);
   }
-}
-
-template <int K, int S>
-void narrow_block(const DepthwiseColumns& columns, const DenseDepthwise& own, size_t row) {
-  block<K, S, narrow_rows, 1, true>(own, {row, 0, columns.outputs, columns.padding});
 }
 
 template <int K, int S>
 void convolve_as(const DepthwiseColumns& columns, const DenseDepthwise& own) {
-  bool narrow = columns.outputs <= V && own.rows >= narrow_rows;
-  size_t rows = narrow ? narrow_rows : wide_rows;
-  auto some = narrow ? narrow_block<K, S> : row_of_blocks<K, S, wide_rows>;
+  constexpr size_t R = block_rows;
   size_t row = 0;
-  if (own.rows >= rows)
-    for (; row < own.rows; row += rows)  // the last ones are computed again where `rows` is no divisor
-      some(columns, own, row + rows <= own.rows ? row : own.rows - rows);
+  if (own.rows >= R)
+    for (; row < own.rows; row += R)  // the last rows are computed again where R is no divisor
+      row_of_blocks<K, S, R>(columns, own, row + R <= own.rows ? row : own.rows - R);
   for (; row < own.rows; ++row) row_of_blocks<K, S, 1>(columns, own, row);
 }
 
