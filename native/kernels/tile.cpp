@@ -164,6 +164,16 @@ void copy(const float* from, ptrdiff_t from_stride, float* to, ptrdiff_t to_stri
   }
 }
 
+void scale(const float* from, ptrdiff_t from_stride, const float* factors, float* to,
+           ptrdiff_t to_stride, size_t rows, size_t count) {
+  for (size_t row = 0; row < rows; ++row, from += from_stride, to += to_stride) {
+    Vec factor = splat(factors[row]);
+    size_t i = 0;
+    for (; i + V <= count; i += V) store(to + i, load(from + i) * factor);
+    if (i < count) store_some(to + i, load_some(from + i, count - i) * factor, count - i);
+  }
+}
+
 // A kernel for every shape of tile.
 #define TILES(Index)                                                                           \
   {{},                                                                                          \
@@ -192,6 +202,7 @@ const TileKernels tile{V,
                        {TILES(uint8_t), STRIDED_TILES(uint8_t)},
                        {TILES(uint16_t), STRIDED_TILES(uint16_t)},
                        copy,
+                       scale,
                        dense};
 
 }  // namespace skinny::SKINNY_SET

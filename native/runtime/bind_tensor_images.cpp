@@ -19,14 +19,33 @@ ImageArena arena(const TensorProgram& p, size_t samples, size_t source_stride,
   return {p.cells(), 1, {samples, source_stride, target_stride}};
 }
 
+// One factor for each input channel of each sample, apart from what the step writes.
+std::optional<Chain::Factors> checked_factors(const TensorProgram& p,
+                                              const std::optional<Tensor>& factors,
+                                              const ImageArena& arena, const View& source,
+                                              const View& target) {
+  if (!factors) return std::nullopt;
+  Tensor from = p.source(*factors);
+  require(from.storage == 0 && from.rank == 2 && from.shape[0] == arena.samples.count &&
+              from.shape[1] == source.channels && (from.strides[1] == 1 || from.shape[1] == 1),
+          "a convolution's factors are one row in the arena for each sample, of one number for each "
+          "input channel");
+  size_t end = target.end() + (arena.samples.count - 1) * arena.samples.out_stride;
+  require(from.offset + from.extent() < target.offset || end <= from.offset,
+          "a step must not write what it reads");
+  return Chain::Factors{from.offset, from.strides[0]};
+}
+
 void add_conv(TensorProgram& p, size_t samples, size_t source_sample_stride,
               size_t target_sample_stride, const View& source, const View& target, size_t height,
               size_t width, size_t first, bool flat, size_t tile_rows, size_t tile_columns,
               bool split_channels, const std::vector<Stage>& stages,
-              const std::shared_ptr<Pool>& pool) {
-  p.add(make_chain(arena(p, samples, source_sample_stride, target_sample_stride), source, target,
-                   height, width, first, flat, tile_rows, tile_columns, split_channels, stages,
-                   pool));
+              const std::shared_ptr<Pool>& pool, const std::optional<Tensor>& factors) {
+  ImageArena own = arena(p, samples, source_sample_stride, target_sample_stride);
+  check_samples(own, source, target);
+  p.add(make_chain(own, source, target, height, width, first, flat, tile_rows, tile_columns,
+                   split_channels, stages, pool,
+                   checked_factors(p, factors, own, source, target)));
 }
 
 void add_pool(TensorProgram& p, size_t samples, size_t source_sample_stride,
@@ -88,7 +107,8 @@ void bind_tensor_images(TensorBinding& program) {
   program
       .def("add_conv", &add_conv, nb::kw_only(), samples, from_stride, to_stride, source, target,
            arg("height"), arg("width"), arg("first"), arg("flat"), arg("tile_rows"),
-           arg("tile_vectors"), arg("split_channels"), arg("stages"), arg("pool").none())
+           arg("tile_vectors"), arg("split_channels"), arg("stages"), arg("pool").none(),
+           arg("factors").none() = nb::none())
       .def("add_pool", &add_pool, nb::kw_only(), samples, from_stride, to_stride, source, target,
            arg("pool"))
       .def("add_space_to_depth", &add_space_to_depth, nb::kw_only(), samples, from_stride,

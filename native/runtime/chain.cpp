@@ -8,6 +8,7 @@ namespace skinny {
 // The output positions as rows of floats, cut into tiles.
 struct Chain::Grid {
   View in, out;  // of one sample
+  const float* factors = nullptr;
   size_t rows, columns;  // of floats
   size_t lanes;
   size_t tiles_down, tiles_across;
@@ -86,11 +87,18 @@ void Chain::store_tile(const Grid& grid, const ThreadContext& context, const Rin
   }
 }
 
-// Copies a tile of all input channels to [channel][stride].
-void Chain::copy_tile(const float* from, float* to, size_t floats, size_t stride) const {
+// Copies a tile of all input channels to [channel][row][column].
+void Chain::copy_tile(const Grid& grid, const float* from, float* to, size_t rows,
+                      size_t floats) const {
   const ConvWeights& weights = *stages[0].weights;
-  SKINNY_CHOOSE(tile).copy(from, stages[0].offsets.tap_stride, to, static_cast<ptrdiff_t>(stride),
-                           weights.taps() * weights.groups(), floats);
+  size_t channels = weights.taps() * weights.groups();
+  auto stride = static_cast<ptrdiff_t>(tile_vectors * grid.lanes);
+  auto channel_stride = static_cast<ptrdiff_t>(in.channel_stride);
+  for (size_t row = 0; row < rows; ++row, from += in.row_stride, to += floats)
+    if (grid.factors)
+      SKINNY_CHOOSE(tile).scale(from, channel_stride, grid.factors, to, stride, channels, floats);
+    else
+      SKINNY_CHOOSE(tile).copy(from, channel_stride, to, stride, channels, floats);
 }
 
 // One tile, through all stages.
@@ -106,8 +114,9 @@ void Chain::run_tile(const Grid& grid, const ThreadContext& context, size_t row,
   auto row_stride = static_cast<ptrdiff_t>(in.row_stride * context.n);
   if (copied_offsets) {
     float* copied = buffers[1] + max_channels() * stride;
-    copy_tile(from, copied, floats, stride);
+    copy_tile(grid, from, copied, rows, floats);
     from = copied;
+    row_stride = static_cast<ptrdiff_t>(floats);
   }
   for (size_t s = 0; s < stages.size(); ++s) {
     const Stage& stage = stages[s];
@@ -170,6 +179,7 @@ void Chain::run(const ThreadContext& context) const {
   for (size_t sample = 0; sample < samples.count; ++sample) {
     grid.in = in.shifted(sample * samples.in_stride);
     grid.out = out.shifted(sample * samples.out_stride);
+    if (factors) grid.factors = context.at(factors->position + sample * factors->sample_stride);
     zero_padding(grid.out, context, context.partition(out.channels));
     size_t first_own = std::max(begin, sample * each), last_own = std::min(end, (sample + 1) * each);
     if (first_own >= last_own) continue;

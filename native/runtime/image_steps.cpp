@@ -37,21 +37,39 @@ void check_axis(const Pool::Axis& axis, size_t inputs, size_t outputs) {
     require(static_cast<size_t>(end) <= inputs, "a pooling window must lie in its input");
 }
 
-// Where the taps of a 1x1 convolution lie in copies of its tiles, if those are worth it: its input's
-// channels do not begin at vectors, and each is multiplied often enough.
-std::optional<TapOffsets> copied_offsets(const Chain& chain, size_t lanes) {
-  constexpr size_t worth = 16;
+// Whether all input channels are the taps of a 1x1 convolution, in order.
+bool is_pointwise(const Chain& chain) {
   const TapOffsets& given = chain.stages[0].offsets;
   const ConvWeights& weights = *chain.stages[0].weights;
+  size_t taps = weights.taps(), groups = weights.groups();
+  auto expected = [&](size_t channel) {
+    return static_cast<ptrdiff_t>(channel * chain.in.channel_stride);
+  };
+  if (taps * groups != chain.in.channels) return false;
+  if (groups > 1 && given.group_stride != expected(taps)) return false;
+  for (size_t tap = 0; tap < taps; ++tap) {
+    size_t block = tap / weights.block_taps(), within = tap % weights.block_taps();
+    if (given.blocks[block] + given.table[within] != expected(tap)) return false;
+  }
+  return true;
+}
+
+// Whether copies of its tiles are worth it: its input's channels do not begin at vectors, and each
+// is multiplied often enough.
+bool is_worth_copying(const Chain& chain, size_t lanes) {
+  constexpr size_t worth = 16;
+  const ConvWeights& weights = *chain.stages[0].weights;
+  return !weights.dense() && chain.tile_rows == 1 && chain.in.channel_stride % lanes != 0 &&
+         weights.values() >= worth * weights.taps() * weights.groups();
+}
+
+// Where the taps of a 1x1 convolution lie in the copies of its tiles, if it makes any.
+std::optional<TapOffsets> copied_offsets(const Chain& chain, size_t lanes) {
+  const ConvWeights& weights = *chain.stages[0].weights;
   size_t taps = weights.taps(), groups = weights.groups(), stride = tile_vectors * lanes;
-  if (weights.dense() || chain.pool || chain.tile_rows > 1 || given.tap_stride <= 0 ||
-      given.tap_stride % static_cast<ptrdiff_t>(lanes) == 0 ||
-      weights.values() < worth * taps * groups || product(taps * groups, stride) > max_offset)
+  if (chain.pool || product(taps * groups, stride) > max_offset || !is_pointwise(chain) ||
+      !(chain.factors || is_worth_copying(chain, lanes)))
     return std::nullopt;
-  auto expected = [&](size_t tap) { return static_cast<ptrdiff_t>(tap) * given.tap_stride; };
-  if (groups > 1 && given.group_stride != expected(taps)) return std::nullopt;
-  for (size_t block = 0; block < given.blocks.size(); ++block)
-    if (given.blocks[block] != expected(block * weights.block_taps())) return std::nullopt;
   std::vector<int32_t> offsets(taps);
   for (size_t tap = 0; tap < taps; ++tap) offsets[tap] = static_cast<int32_t>(tap * stride);
   return TapOffsets(offsets.data(), taps, weights.block_taps(), groups,
@@ -96,7 +114,7 @@ void check_samples(const ImageArena& arena, const View& source, const View& targ
 Chain make_chain(const ImageArena& arena, const View& source, const View& target, size_t height,
                  size_t width, size_t first, bool flat, size_t tile_rows, size_t tile_columns,
                  bool split_channels, const std::vector<Stage>& stages,
-                 const std::shared_ptr<Pool>& pool) {
+                 const std::shared_ptr<Pool>& pool, std::optional<Chain::Factors> factors) {
   auto lanes = static_cast<size_t>(SKINNY_CHOOSE(tile).lanes);
   size_t n = arena.n;
   Chain step = image_step<Chain>(arena, source, target);
@@ -140,7 +158,9 @@ Chain make_chain(const ImageArena& arena, const View& source, const View& target
   step.tile_columns = tile_columns;
   step.split_channels = split_channels;
   step.stages = stages;
+  step.factors = factors;
   if (n == 1) step.copied_offsets = copied_offsets(step, lanes);
+  require(!factors || step.copied_offsets, "only a 1x1 convolution of one image takes factors");
   return step;
 }
 

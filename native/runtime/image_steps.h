@@ -4,6 +4,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "steps.h"
@@ -27,7 +28,8 @@ void apart(const View& source, const View& target);
 Chain make_chain(const ImageArena& arena, const View& source, const View& target, size_t height,
                  size_t width, size_t first, bool flat, size_t tile_rows, size_t tile_columns,
                  bool split_channels, const std::vector<Stage>& stages,
-                 const std::shared_ptr<Pool>& pool);
+                 const std::shared_ptr<Pool>& pool,
+                 std::optional<Chain::Factors> factors = std::nullopt);
 Pooling make_pooling(const ImageArena& arena, const View& source, const View& target,
                      const std::shared_ptr<Pool>& pool);
 SpaceToDepth make_space_to_depth(const ImageArena& arena, const View& source, const View& target,

@@ -123,6 +123,11 @@ class Chain : public Step {
   // Of a 1x1 convolution whose input is copied tile by tile, because its channels begin anywhere:
   // loads of vectors that cross cache lines take twice as long. Where its taps lie in the copy.
   std::optional<TapOffsets> copied_offsets;
+  // Of a 1x1 convolution: each input channel is multiplied with a factor when its tiles are copied.
+  struct Factors {
+    size_t position, sample_stride;  // in the arena: one after the other, for each sample
+  };
+  std::optional<Factors> factors;
 
   void run(const ThreadContext& context) const override;
   size_t scratch(size_t n) const override;
@@ -137,7 +142,7 @@ class Chain : public Step {
   void store_tile(const Grid& grid, const ThreadContext& context, const Ring* ring,
                   const float* from, Range channels, size_t row, size_t column, size_t rows,
                   size_t floats) const;
-  void copy_tile(const float* from, float* to, size_t floats, size_t stride) const;
+  void copy_tile(const Grid& grid, const float* from, float* to, size_t rows, size_t floats) const;
   size_t max_channels() const;
   size_t ring_rows() const;
 };

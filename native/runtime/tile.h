@@ -89,6 +89,9 @@ struct TileKernels {
   // Copies `count` floats of each of `rows` rows: short ones, for which a call each is too much.
   void (*copy)(const float* from, ptrdiff_t from_stride, float* to, ptrdiff_t to_stride,
                size_t rows, size_t count);
+  // The same, row i times factors[i].
+  void (*scale)(const float* from, ptrdiff_t from_stride, const float* factors, float* to,
+                ptrdiff_t to_stride, size_t rows, size_t count);
   void (*dense)(const TileInput& in, int rows, int vectors, const DenseTaps& taps, float* out,
                 size_t stride, const Accumulation& accumulation);
 };

@@ -481,6 +481,7 @@ class TensorProgram:
         split_channels: bool,
         stages: Sequence[Stage],
         pool: Pool | None,
+        factors: _Tensor | None = None,  # of input channels: [samples, channels]
     ) -> None: ...
     def add_pool(
         self,

@@ -247,3 +247,42 @@ def test_depthwise_signals_equal_the_reference():
     window = {"stride": (1,), "dilation": (2,), "groups": 6, "padding": (3,)}
     graph = graph_of(given, ["y"], ("conv", ("x",), ("y",), {"weight": "w", **window}))
     assert steps(check(graph, given, {"w": random(1, 6, 1, 7)})) == ["conv"]
+
+
+@pytest.mark.parametrize("size", [(1, 14, 14), (3, 5, 6), (2, 1, 33)])
+@pytest.mark.parametrize("sparsity", [0.0, 0.8])
+@pytest.mark.parametrize("following", ["output", "3x3"])  # which wants zeros around the rows
+def test_the_gate_of_squeeze_and_excitation_is_taken_into_the_convolution(
+    size, sparsity, following
+):
+    samples, height, width = size
+    given = {"x": random(0, samples, 12, height, width)}
+    project = random(1, 20, 12, 1, 1)
+    project[np.random.default_rng(2).random(project.shape) < sparsity] = 0
+    tensors = {"p": project, "r": random(3, 12, 12, 1, 1), "k": random(4, 5, 20, 3, 3)}
+    window = {"stride": (1, 1), "dilation": (1, 1), "groups": 1}
+    records = [
+        ("hardswish", ("x",), ("a",), {}),
+        ("adaptive_avg_pool", ("a",), ("m",), {"size": (1, 1)}),
+        ("conv", ("m",), ("g",), {"weight": "r", "padding": (0, 0), **window}),
+        ("sigmoid", ("g",), ("h",), {}),
+        ("mul", ("a", "h"), ("b",), {}),
+        ("conv", ("b",), ("c",), {"weight": "p", "padding": (0, 0), **window}),
+        ("conv", ("c",), ("d",), {"weight": "k", "padding": (1, 1), **window}),
+    ]
+    end = {"output": ("c", records[:-1]), "3x3": ("d", records)}[following]
+    graph = graph_of(given, [end[0]], *end[1])
+    made = steps(check(graph, given, tensors, threads=2))
+    assert made.count("map") == 1  # the activation, not the product
+
+
+def test_a_product_with_a_gate_that_others_read_too_is_made():
+    given = {"x": random(0, 2, 12, 4, 5), "g": random(1, 2, 12, 1, 1)}
+    window = {"stride": (1, 1), "dilation": (1, 1), "groups": 1, "padding": (0, 0)}
+    graph = graph_of(
+        given,
+        ["y", "b"],
+        ("mul", ("g", "x"), ("b",), {}),
+        ("conv", ("b",), ("y",), {"weight": "p", **window}),
+    )
+    assert steps(check(graph, given, {"p": random(2, 3, 12, 1, 1)})) == ["map", "conv"]

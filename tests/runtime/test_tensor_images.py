@@ -99,6 +99,40 @@ def test_a_convolution_of_several_samples(samples, threads, pool, split):
     np.testing.assert_allclose(found, pooled(wanted) if pool else wanted, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("samples", [1, 3])
+@pytest.mark.parametrize(("tile_rows", "split"), [(1, False), (1, True), (4, False)])
+@pytest.mark.parametrize("kernel", ["sparse", "dense"])
+def test_a_convolution_multiplies_its_input_with_factors(
+    samples, threads, tile_rows, split, kernel
+):
+    x, weight, bias = random(samples, 7, 9, 11), random(6, 7), random(6)
+    factors = random(samples, 7) + 2
+    if kernel == "sparse":
+        weight[np.abs(weight) < 1] = 0
+    images = Images()
+    source, stride = images.input(x, compact((7, 9, 11)), gap=5)
+    given = images.bench.input(factors)
+    target, target_stride, result = images.place(compact((6, 9, 11)), samples)
+    stage = _native.Stage(
+        weights=_native.ConvWeights(
+            weights=weight, groups=1, block_taps=3, ranges=3, dense=kernel == "dense"
+        ),
+        offsets=np.arange(7, dtype=np.int32) * source.channel_stride,
+        group_stride=0, bias=bias, low=0.0, high=np.inf, activation=NONE,
+    )  # fmt: skip
+    images.program.add_conv(
+        samples=samples, source_sample_stride=stride, target_sample_stride=target_stride,
+        source=source, target=target, height=9, width=11, first=0, flat=False,
+        tile_rows=tile_rows, tile_vectors=2, split_channels=split, stages=[stage], pool=None,
+        factors=given,
+    )  # fmt: skip
+    images.bench.output(result)
+    wanted = np.einsum("nchw,oc,nc->nohw", x, weight, factors) + bias[:, None, None]
+    (found,) = images.bench.run(threads)
+    np.testing.assert_allclose(found, np.maximum(wanted, 0), rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("samples", [1, 4])
 def test_pooling_of_several_samples_pads_each(samples, threads):

@@ -285,6 +285,12 @@ MISTAKES = [
     ("add_conv", {"target_sample_stride": 71}, "samples must not overlap"),
     ("add_conv", {"source": IMAGE._replace(offset=CELLS - 271)}, "samples must lie in the arena"),
     ("add_conv", {"source": IMAGE._replace(offset=CELLS - 272), "first": 1}, "a tap must lie"),
+    ("add_conv", {"factors": tensor(2, 2, offset=2000)}, "one row in the arena for each sample"),
+    ("add_conv", {"factors": tensor(3, 3, offset=2000)}, "one number for each input channel"),
+    ("add_conv", {"factors": tensor(3, 2, storage=1)}, "one row in the arena for each sample"),
+    ("add_conv", {"factors": tensor(3, 2, offset=1271)}, "must not write what it reads"),
+    ("add_conv", {"factors": tensor(3, 2, offset=995)}, "must not write what it reads"),
+    ("add_conv", {"factors": tensor(3, 2, offset=CELLS)}, "must lie in its storage"),
     ("add_pool", {"source": IMAGE._replace(offset=900)}, "must not write what it reads"),
     ("add_space_to_depth", {"target": OUT._replace(offset=150)}, "must not write what it reads"),
 ]

@@ -36,8 +36,10 @@ def convolve(
     form: Geometry,
     samples: int,
     op: str,
+    factors: Value | None = None,
 ) -> None:
-    """A step that makes `target` of `source`, which is laid out as `form` says."""
+    """A step that makes `target` of `source`, which is laid out as `form` says. factors: of the
+    input channels of a 1x1 convolution, [samples, channels]."""
     height, width = target.view.height, target.view.width
     out = (stages[0].outputs, height, width)
     # Without padding in input and output the image is one long row.
@@ -71,16 +73,17 @@ def convolve(
                 native(plan, stage, form, out, first=at == 0) for at, stage in enumerate(stages)
             ],
             pool=None,
+            factors=None if factors is None else plan.at(factors),
         )
 
     kernels = "+".join(dict.fromkeys(kernel(plan, stage) for stage in stages))
     info = StepInfo(
-        " + ".join(stage.title for stage in stages),
+        ("gate + " if factors is not None else "") + " + ".join(stage.title for stage in stages),
         op,
         f"{kernels} {'flat' if tile.flat else tile.rows}x{tile.vectors}",
         operations(plan, stages, samples * out[1] * out[2]),
     )
-    plan.step(info, [source.value, target.value], add)
+    plan.step(info, [source.value, target.value, factors], add)
 
 
 def _is_flat(view: View, shape: tuple[int, int, int]) -> bool:

@@ -12,6 +12,7 @@ from skinny.graph import Node, operation
 from skinny.graph.graph import Operand
 from skinny.runtime import strided
 from skinny.runtime.fold import batch_norm_scale
+from skinny.runtime.lowering.gates import gated
 from skinny.runtime.step_info import StepInfo
 from skinny.runtime.strided import Shape, Tensor
 from skinny.runtime.tensor_plan import Constant, Expression, Facts, Lowering, TensorPlan, Value
@@ -50,6 +51,8 @@ def define(plan: TensorPlan, name: str, made: Term) -> None:
     made = Expression(made.opcode, made.operands, shape, name)
     plan.values[name] = made
     user = plan.sole_user(name)
+    if gated(plan, user, made) is not None:
+        return
     if (
         user is None
         or operation(user.op).lowering != "map"

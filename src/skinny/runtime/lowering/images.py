@@ -11,12 +11,13 @@ from skinny.runtime.convolution import Geometry, geometry
 from skinny.runtime.layout import View, compact
 from skinny.runtime.lowering.chains import TILES_PER_THREAD, Images, convolve, image_view, images
 from skinny.runtime.lowering.depthwise import convolve_depthwise, is_depthwise
+from skinny.runtime.lowering.gates import gated
 from skinny.runtime.lowering.linear import multiply
 from skinny.runtime.lowering.norms import reduce
 from skinny.runtime.lowering.stages import Stage, absorb
 from skinny.runtime.step_info import StepInfo
 from skinny.runtime.strided import Shape, Tensor
-from skinny.runtime.tensor_plan import Facts, Lowering, TensorPlan, Value
+from skinny.runtime.tensor_plan import Expression, Facts, Lowering, TensorPlan, Value
 from skinny.runtime.windows import axes
 
 _WINDOW = {"kernel": 1, "stride": 1, "padding": 0, "dilation": 1, "size": 1}
@@ -86,7 +87,10 @@ def _geometry(plan: TensorPlan, node: Node, given: View | None = None) -> Geomet
 
 
 def _conv(plan: TensorPlan, node: Node) -> None:
-    x = as_image(plan.value(_input(plan, node)[0]))
+    name, _ = _input(plan, node)
+    product = plan.values.get(name)
+    gate = gated(plan, node, product) if isinstance(product, Expression) else None
+    x = as_image(plan.value(name)) if gate is None else gate.image
     out = image_shape(plan.spec(node.output).shape)
     stage = _stage(plan, node)
     if _is_pixel(node, x.shape, stage):
@@ -107,7 +111,8 @@ def _conv(plan: TensorPlan, node: Node) -> None:
     form = _geometry(plan, node, image_view(x))
     source = _source(plan, x, form, stage.title)
     target = _target(plan, stages[-1].output, (out[0], stages[-1].outputs, *out[2:]))
-    convolve(plan, stages, source, target, form, out[0], "conv")
+    factors = None if gate is None else gate.factors
+    convolve(plan, stages, source, target, form, out[0], "conv", factors)
 
 
 def _is_pixel(node: Node, x: Shape, stage: Stage) -> bool:
