@@ -133,11 +133,11 @@ def test_a_network_pruned_in_torch_is_no_larger_for_its_negative_zeros(tmp_path,
             else:
                 layer.weight *= layer.weight.abs() > layer.weight.abs().quantile(0.9)
     assert any((layer.weight == 0).logical_and(layer.weight.signbit()).any() for layer in layers)
-    pack(model, tmp_path / "pruned", example=EXAMPLE)
+    pack(model, tmp_path / "pruned", weights_only=True)
     with torch.no_grad():
         for layer in layers:
             layer.weight += 0.0  # makes -0.0 to 0.0
-    pack(model, tmp_path / "clean", example=EXAMPLE)
+    pack(model, tmp_path / "clean", weights_only=True)
     assert (tmp_path / "pruned").read_bytes() == (tmp_path / "clean").read_bytes()
     same(unpack(tmp_path / "pruned"), model.state_dict())
 
@@ -192,7 +192,7 @@ def test_wrapped_models_pack_under_their_own_names(path):
 @pytest.mark.parametrize("values", ["fp16", "bf16", "int8"])
 def test_rounded_values_come_back_near(path, values):
     model = prune(networks.vgg())
-    pack(model, path, example=EXAMPLE, values=values)
+    pack(model, path, weights_only=True, values=values)
     state = unpack(path)
     with packing.open(path) as file:
         for name, tensor in model.state_dict().items():

@@ -1,8 +1,8 @@
 """The arms that experiments are made of: the paper's networks, and the baselines it names."""
 
+import functools
 import math
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -38,7 +38,7 @@ def scaled(base: Config, factor: float) -> float:
 
 def baselines(base: Config, sparsity: float) -> tuple[Arm, ...]:
     """What the paper compares with or leaves out, all with the same epochs, data and settings."""
-    at = partial(replace, without_spans(base), sparsity=sparsity)
+    at = functools.partial(replace, without_spans(base), sparsity=sparsity)
     return (
         Arm("one-shot pruning", at(method="oneshot")),
         Arm("iterative pruning", at(method="iterative")),
@@ -51,6 +51,7 @@ def baselines(base: Config, sparsity: float) -> tuple[Arm, ...]:
     )
 
 
+@functools.cache
 def equal_size_width(base: Config, sparsity: float) -> float:
     """The width at which a dense NIN has as many parameters as the pruned one keeps.
 
