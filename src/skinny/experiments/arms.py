@@ -77,7 +77,7 @@ def _parameters(base: Config, width: float) -> tuple[int, int]:
     """(weights that can be pruned, all other parameters) at a width."""
     shape = SHAPES[base.data]
     options: dict[str, Any] = {} if base.batch_norm is None else {"batch_norm": base.batch_norm}
-    with torch.device("meta"):  # shapes, and no values
+    with torch.random.fork_rng(devices=[]):  # initial weights are drawn, and not needed
         model = models.build(
             base.model,
             classes=shape.classes,
