@@ -93,15 +93,16 @@ void lrn(const float* from, float* to, size_t count, size_t channels, size_t cha
   }
 }
 
+// Of a maximum, NaN if either is NaN.
 template <bool Max>
 inline Vec join(Vec a, Vec b) {
-  if constexpr (Max) return at_least(a, b);
+  if constexpr (Max) return larger(a, b);
   else return a + b;
 }
 
 template <bool Max>
 inline float join(float a, float b) {
-  if constexpr (Max) return a < b ? b : a;
+  if constexpr (Max) return b > a || b != b ? b : a;
   else return a + b;
 }
 

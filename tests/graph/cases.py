@@ -326,5 +326,9 @@ CASES: dict[str, list[Case]] = {
     "topk": [case(floats(2, 7), k=3, axis=1, outputs=2, torch=lambda x: x.topk(3, 1)),
              case(floats(5, 2), k=2, axis=0, largest=False, outputs=2,
                   torch=lambda x: x.topk(2, 0, largest=False)),
-             case(whole(6), k=6, axis=-1, outputs=2)],
+             case(whole(6), k=6, axis=-1, outputs=2),
+             case(np.array([1, np.nan, 3, np.inf], np.float32), k=2, axis=0, outputs=2,
+                  exports=False, torch=lambda x: x.topk(2)),  # ONNX Runtime has NaN elsewhere
+             case(np.array([2**53, 2**53 + 1]), k=1, axis=0, outputs=2,
+                  torch=lambda x: x.topk(1))],
 }  # fmt: skip

@@ -356,3 +356,17 @@ def test_a_relu_passes_nan_on(folder, images):
     path = folder / "net.skinny"
     packing.write(path, builder.tensors, graph=builder.graph())
     assert np.isnan(load(path)(np.full((images, 1, 1, 1), np.nan, np.float32))).all()
+
+
+@pytest.mark.parametrize("images", [1, 16])
+@pytest.mark.parametrize(("kernel", "stride"), [(2, 2), (3, 2), (2, 1), (3, 1), (5, 3), (1, 1)])
+def test_the_maximum_of_a_window_with_nan_is_nan(folder, images, kernel, stride):
+    builder = Builder(2, 23, 25)
+    builder.max_pool((kernel, kernel), (stride, stride))
+    path = folder / "net.skinny"
+    packing.write(path, builder.tensors, graph=builder.graph())
+    x = builder.batch(images)
+    x[builder.rng.random(x.shape) < 0.05] = np.nan
+    wanted = reference.run(builder.graph(), builder.tensors.__getitem__, x)[0]
+    np.testing.assert_array_equal(load(path)(x), wanted)
+    assert 0 < np.isnan(wanted).sum() < wanted.size

@@ -323,8 +323,12 @@ def _topk_specs(a: Attributes, x: Spec) -> tuple[Spec, Spec]:
 
 
 def _topk(a: Attributes, x: Array) -> tuple[Array, Array]:
-    keys = np.asarray(x, np.float64)
-    order = np.argsort(-keys if a.largest else keys, axis=a.axis, kind="stable")
+    """Equal ones in their order; NaN is larger than all numbers, as in torch."""
+    if a.largest:
+        rising = np.argsort(np.flip(x, a.axis), axis=a.axis, kind="stable")
+        order = x.shape[a.axis] - 1 - np.flip(rising, a.axis)
+    else:
+        order = np.argsort(x, axis=a.axis, kind="stable")
     chosen = np.take(order, np.arange(a.k), a.axis)
     return np.take_along_axis(x, chosen, a.axis), chosen
 
