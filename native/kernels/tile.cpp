@@ -13,11 +13,14 @@ inline void begin(Vec (&sum)[N], const float* out, size_t row, const Accumulatio
 
 template <int N>
 inline void finish(Vec (&sum)[N], float* out, const Accumulation& accumulation) {
-  if (accumulation.last) {
-    Vec low = splat(accumulation.low), high = splat(accumulation.high);
+  const Epilogue* epilogue = accumulation.epilogue;
+  if (epilogue) {
+    Vec low = splat(epilogue->low), high = splat(epilogue->high);
     for (int i = 0; i < N; ++i) sum[i] = at_most(at_least(sum[i], low), high);
   }
   for (int i = 0; i < N; ++i) store(out + i * V, sum[i]);
+  if (epilogue && epilogue->activation.kind != ActivationKind::none)
+    pointwise.activate(epilogue->activation, out, out, N * V);
 }
 
 // The address of a tap is looked up two taps before it is used, across the ends of rows: where the

@@ -110,7 +110,7 @@ void bind_arguments(nb::module_& m) {
              TapOffsets taps(offsets.data(), offsets.size(), weights->block_taps(),
                              weights->groups(), group_stride);
              new (self)
-                 Stage{std::move(weights), std::move(taps), copy(bias), low, high, activation};
+                 Stage{std::move(weights), std::move(taps), copy(bias), {low, high, activation}};
            },
            nb::kw_only(), arg("weights"), arg("offsets"), arg("group_stride"), arg("bias"),
            arg("low"), arg("high"), arg("activation"));

@@ -10,7 +10,7 @@ struct Chain::Grid {
   View in, out;  // of one sample
   const float* factors = nullptr;
   size_t rows, columns;  // of floats
-  size_t lanes;
+  size_t lanes, row_vectors;
   size_t tiles_down, tiles_across;
 
   Grid(const Chain& chain, size_t n)
@@ -20,8 +20,9 @@ struct Chain::Grid {
         columns(chain.flat ? (chain.height - 1) * chain.in.row_stride + chain.width
                            : chain.width * n),
         lanes(static_cast<size_t>(SKINNY_CHOOSE(tile).lanes)),
-        tiles_down((rows + chain.tile_rows - 1) / chain.tile_rows),
-        tiles_across((columns + chain.tile_columns * lanes - 1) / (chain.tile_columns * lanes)) {}
+        row_vectors(divide_up(columns, lanes)),
+        tiles_down(divide_up(rows, chain.tile_rows)),
+        tiles_across(divide_up(row_vectors, chain.tile_columns)) {}
 };
 
 // A ring buffer of the last rows of a chain that is pooled, one per thread:
@@ -105,10 +106,10 @@ void Chain::copy_tile(const Grid& grid, const float* from, float* to, size_t row
 void Chain::run_tile(const Grid& grid, const ThreadContext& context, size_t row, size_t tile_across,
                      const Ring* ring) const {
   size_t lanes = grid.lanes, stride = tile_vectors * lanes;
-  size_t column = tile_across * tile_columns * lanes;
+  Range across = partition(grid.row_vectors, tile_across, grid.tiles_across);  // of like width
   size_t rows = std::min(tile_rows, grid.rows - row);
-  size_t vectors = std::min(tile_columns, (grid.columns - column + lanes - 1) / lanes);
-  size_t floats = vectors * lanes;
+  size_t vectors = across.end - across.begin;
+  size_t column = across.begin * lanes, floats = vectors * lanes;
   float* buffers[2] = {context.scratch, context.scratch + max_channels() * stride};
   const float* from = context.at(grid.in.offset + first + row * in.row_stride) + column;
   auto row_stride = static_cast<ptrdiff_t>(in.row_stride * context.n);
@@ -134,13 +135,9 @@ void Chain::run_tile(const Grid& grid, const ThreadContext& context, size_t row,
     for (size_t i = split_channels ? context.rank : 0; i < stage.weights->range_count();
          i += split_channels ? context.size : 1) {
       stage.weights->run(i, offsets, from, row_stride, static_cast<int>(rows),
-                         static_cast<int>(vectors), to, to_stride, stage.bias.data(), stage.low,
-                         stage.high);
+                         static_cast<int>(vectors), to, to_stride, stage.bias.data(),
+                         stage.epilogue);
       Range channels = stage.weights->channels(i);
-      if (stage.activation.kind != ActivationKind::none)
-        for (size_t c = channels.begin; c < channels.end; ++c)
-          SKINNY_CHOOSE(pointwise).activate(stage.activation, to + c * to_stride,
-                                            to + c * to_stride, rows * floats);
       if (last && !direct)
         store_tile(grid, context, ring, to, channels, row, column, rows, floats);
     }

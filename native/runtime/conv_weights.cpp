@@ -135,15 +135,15 @@ void ConvWeights::add_dense(Block& block, size_t rows, const float* weights, siz
 
 void ConvWeights::run(size_t index, const TapOffsets& offsets, const float* in,
                       ptrdiff_t row_stride, int rows, int vectors, float* out, size_t stride,
-                      const float* bias, float low, float high) const {
+                      const float* bias, const Epilogue& epilogue) const {
   const TileKernels& kernels = SKINNY_CHOOSE(tile);
   const ChannelRange& range = ranges_[index];
   in += static_cast<ptrdiff_t>(range.group) * offsets.group_stride;
   out += range.begin * stride;
   for (size_t b = 0; b < range.blocks.size(); ++b) {
     const Block& block = range.blocks[b];
-    Accumulation accumulation{b == 0 ? bias + range.begin : nullptr, b + 1 == range.blocks.size(),
-                              low, high};
+    Accumulation accumulation{b == 0 ? bias + range.begin : nullptr,
+                              b + 1 == range.blocks.size() ? &epilogue : nullptr};
     TileInput from{in + offsets.blocks[b], row_stride, offsets.table.data(), offsets.tap_stride};
     if (dense_) {
       kernels.dense(from, rows, vectors,

@@ -42,9 +42,10 @@ class ConvWeights {
   ConvWeights(const float* weights, size_t outputs, size_t taps, size_t groups, size_t block_taps,
               size_t ranges, bool dense);
 
-  // Sums of the output channels of range `index` for one tile of rows x vectors.
+  // The output channels of range `index` for one tile of rows x vectors.
   void run(size_t index, const TapOffsets& offsets, const float* in, ptrdiff_t row_stride, int rows,
-           int vectors, float* out, size_t stride, const float* bias, float low, float high) const;
+           int vectors, float* out, size_t stride, const float* bias,
+           const Epilogue& epilogue) const;
 
   size_t outputs() const { return outputs_; }
   size_t taps() const { return taps_; }

@@ -72,8 +72,7 @@ struct Stage {
   std::shared_ptr<const ConvWeights> weights;
   TapOffsets offsets;
   std::vector<float> bias;
-  float low, high;        // clamping, done in registers
-  Activation activation;  // any other, done on the scratch buffer
+  Epilogue epilogue;
 };
 
 // The windows of a pooling layer. `windows` points into `columns`, so a Pool stays where it is.

@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "isa.h"
+#include "pointwise.h"
 
 namespace skinny {
 
@@ -54,12 +55,18 @@ struct DenseTaps {
   size_t taps, rows;
 };
 
-// Where an accumulator starts (at its row's bias; or, if `bias` is null, at the partial sum in
-// `out`), and whether it is then complete and clamped to [low, high].
-struct Accumulation {
-  const float* bias;  // one per row
-  bool last;
+// What is done with a complete sum: it is clamped to [low, high], in registers, then any other
+// activation is applied while the row is in the first-level cache.
+struct Epilogue {
   float low, high;
+  Activation activation;
+};
+
+// Where an accumulator starts (at its row's bias; or, if `bias` is null, at the partial sum in
+// `out`), and what is done with it if it is then complete.
+struct Accumulation {
+  const float* bias;         // one per row
+  const Epilogue* epilogue;  // or null
 };
 
 template <class Index>

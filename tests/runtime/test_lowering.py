@@ -128,6 +128,27 @@ def test_attention_of_linear_layers_is_computed_without_a_copy():
     assert steps(made).count("copy") == 1  # of the input, which comes row by row
 
 
+@pytest.mark.parametrize("shape", [(1, 197, 24), (2, 16, 24), (3, 41, 24), (9, 24)])
+@pytest.mark.parametrize("outputs", [7, 24])
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_a_perceptron_on_tokens_is_one_step_where_threads_get_equal_shares(shape, outputs, threads):
+    given = {"x": random(0, *shape)}
+    rng = np.random.default_rng(1)
+    tensors = {"w": random(1, 96, 24), "v": random(2, outputs, 96), "b": random(3, 96)}
+    tensors |= {name: tensors[name] * (rng.random(tensors[name].shape) < 0.2) for name in "wv"}
+    graph = graph_of(
+        given,
+        ["y"],
+        ("linear", ("x",), ("a",), {"weight": "w", "bias": "b"}),
+        ("gelu", ("a",), ("c",), {"approximate": "none"}),
+        ("linear", ("c",), ("d",), {"weight": "v"}),
+        ("relu", ("d",), ("y",), {}),
+    )
+    made = check(graph, given, tensors, threads=threads)
+    if threads == 1:
+        assert steps(made) == ["copy", "linear"]
+
+
 def test_inputs_of_a_concatenation_are_written_where_they_belong():
     given = {"x": random(0, 1, 4, 6, 6)}
     tensors = {"a": random(1, 3, 4, 1, 1), "b": random(2, 5, 4, 3, 3)}

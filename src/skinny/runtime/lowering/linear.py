@@ -6,7 +6,7 @@ tokens lie row by row, and each is multiplied on its own.
 
 import math
 
-from skinny._native import LinearWeights, TensorProgram
+from skinny._native import TILE_VECTORS, LinearWeights, TensorProgram
 from skinny.graph import Node
 from skinny.runtime import strided
 from skinny.runtime.convolution import geometry
@@ -16,6 +16,11 @@ from skinny.runtime.lowering.stages import POINTWISE, Stage, absorb, operations
 from skinny.runtime.step_info import StepInfo
 from skinny.runtime.strided import Shape, Tensor
 from skinny.runtime.tensor_plan import Facts, Lowering, TensorPlan, Value
+from skinny.runtime.tiles import choose_tile
+
+# Bytes of a tile between two layers, at most: most of a second-level cache.
+_BETWEEN = 400 << 10
+_MANY_TILES = 8  # of a thread, where one more or less matters little
 
 
 def _accepts(facts: Facts, node: Node) -> bool:
@@ -24,6 +29,11 @@ def _accepts(facts: Facts, node: Node) -> bool:
 
 def _linear(plan: TensorPlan, node: Node) -> None:
     x = plan.value(node.inputs[0])
+    # other readers get the input as it is laid out here: they are mostly of the same kind
+    plan.values[str(node.inputs[0])] = multiply(plan, _stage(plan, node, len(x.shape) - 1), x)
+
+
+def _stage(plan: TensorPlan, node: Node, channel_axis: int) -> Stage:
     rows, columns = plan.weights.shape(node["weight"])
     if node["transposed"]:
         rows, columns = columns, rows
@@ -34,8 +44,7 @@ def _linear(plan: TensorPlan, node: Node) -> None:
         node.output,
         form="columns" if node["transposed"] else "rows",
     )
-    # other readers get the input as it is laid out here: they are mostly of the same kind
-    plan.values[str(node.inputs[0])] = multiply(plan, absorb(plan, stage, len(x.shape) - 1), x)
+    return absorb(plan, stage, channel_axis)
 
 
 def multiply(plan: TensorPlan, stage: Stage, x: Value) -> Value:
@@ -105,14 +114,20 @@ def _tokens(plan: TensorPlan, stage: Stage, x: Value) -> None:
     samples, tokens = axes
     last = len(x.shape) - 1
     single = [axis for axis in range(last) if axis not in samples and axis not in tokens]
+    batch = math.prod(x.shape[axis] for axis in samples)
+    width = math.prod(x.shape[axis] for axis in tokens)
+    stages = [stage]
+    if (after := _after(plan, stage, batch, width)) is not None:
+        plan.claim(after)
+        stages.append(_stage(plan, after, last))
+        stage = stages[-1]
     shape = (*x.shape[:-1], stage.outputs)
     strides = strided.ordered(shape, (*single, *samples, last, *tokens), len(tokens), plan.lanes)
-    batch = math.prod(shape[axis] for axis in samples)
-    width = math.prod(shape[axis] for axis in tokens)
     inputs = x.shape[-1]
     apart = x.tensor.strides[-1] if inputs > 1 else width
     view = View(0, inputs, 1, width, apart, width, 0)
-    form = geometry(POINTWISE, (inputs, 1, width), stage.shape, (stage.outputs, 1, width), view)
+    first = stages[0]
+    form = geometry(POINTWISE, (inputs, 1, width), first.shape, (first.outputs, 1, width), view)
     made = strided.reshape(Tensor(0, 0, shape, strides), plan.spec(stage.output).shape)
     assert made is not None  # another shape only where one axis is not 1
     y = plan.make(stage.output, made.strides)
@@ -124,7 +139,21 @@ def _tokens(plan: TensorPlan, stage: Stage, x: Value) -> None:
         View(0, stage.outputs, 1, width, apart, width, 0),
         strides[samples[-1]] if samples else 0,
     )
-    convolve(plan, [stage], source, target, form, batch, "linear")
+    convolve(plan, stages, source, target, form, batch, "linear")
+
+
+def _after(plan: TensorPlan, stage: Stage, samples: int, width: int) -> Node | None:
+    """The linear layer that alone reads a wider one, tile by tile: what lies between them, as in
+    the perceptrons of transformers, stays in the second-level cache. None where there is none, or
+    where threads would not get as many tiles each."""
+    user = plan.sole_user(stage.output)
+    if user is None or user.op != "linear" or stage.outputs <= stage.shape[1]:
+        return None
+    if len(plan.spec(stage.output).shape) != len(plan.spec(user.output).shape):
+        return None
+    tiles = samples * choose_tile(1, width, width, plan.lanes, 1).tiles
+    even = tiles % plan.threads == 0 or tiles >= _MANY_TILES * plan.threads
+    return user if even and 4 * stage.outputs * TILE_VECTORS * plan.lanes <= _BETWEEN else None
 
 
 LINEAR = Lowering(_accepts, _linear)

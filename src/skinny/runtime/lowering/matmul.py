@@ -30,7 +30,7 @@ def _made(plan: TensorPlan, name: str, shape: Shape, *, turned: bool) -> Value:
     """A new value as matrices of this shape, their columns or, if turned, their rows contiguous."""
     last = len(shape) - 1
     order = (*range(last - 1), last, last - 1) if turned else range(last + 1)
-    whole = Tensor(0, 0, shape, strided.ordered(shape, order))
+    whole = Tensor(0, 0, shape, strided.ordered(shape, order, 1 if turned else 0, plan.lanes))
     named = strided.reshape(whole, plan.spec(name).shape)
     assert named is not None  # a vector is a matrix of one row or column
     y = plan.values[name] = plan.new(named.shape, named.strides)
