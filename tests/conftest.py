@@ -22,8 +22,14 @@ def pytest_collection_finish():
     gc.freeze()
 
 
-@pytest.fixture(autouse=True, scope="session")
-def one_thread():
+@pytest.fixture(autouse=True)
+def one_thread(one_thread_in_fixtures):
+    """Some commands set the number of threads, for the tests after theirs too."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread_in_fixtures():
     """The tests' networks are tiny: a second thread costs more than it brings."""
     torch.set_num_threads(1)
 

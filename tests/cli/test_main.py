@@ -18,6 +18,12 @@ TINY = [
 ]  # fmt: skip
 
 
+@pytest.fixture
+def no_figures(monkeypatch):
+    """Drawing takes longer than these trainings; that `train` does it is tested once."""
+    monkeypatch.setattr("skinny.training.figures.draw", lambda folder: [])
+
+
 def test_without_a_command_it_explains_itself(capsys):
     assert main([]) == 0
     shown = capsys.readouterr().out
@@ -147,14 +153,14 @@ def test_train_shows_the_timeline_epochs_and_tables(tmp_path, capsys):
     assert again["accuracy"] == result["test_accuracy"]
 
 
-def test_json_is_one_object_a_line(tmp_path, capsys):
+def test_json_is_one_object_a_line(tmp_path, capsys, no_figures):
     assert main(["train", "demo", *TINY, "--runs", str(tmp_path), "--json"]) == 0
     *epochs, last = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [record["epoch"] for record in epochs] == [0, 1]
     assert last["result"]["test_accuracy"] == epochs[-1]["test_accuracy"]
 
 
-def test_quiet_says_nothing(tmp_path, capsys):
+def test_quiet_says_nothing(tmp_path, capsys, no_figures):
     assert main(["train", "demo", *TINY, "--runs", str(tmp_path), "--quiet"]) == 0
     assert capsys.readouterr() == ("", "")
 
@@ -166,7 +172,7 @@ def test_plan_trains_nothing(tmp_path, capsys):
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_users_model_is_trained(tmp_path, capsys, monkeypatch):
+def test_a_users_model_is_trained(tmp_path, capsys, monkeypatch, no_figures):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(
         "from torch import nn\n"
@@ -184,7 +190,7 @@ def test_a_users_model_is_trained(tmp_path, capsys, monkeypatch):
     assert "finished already" in capsys.readouterr().out
 
 
-def test_a_run_folder_decides_no_code_that_runs(tmp_path, capsys, monkeypatch):
+def test_a_run_folder_decides_no_code_that_runs(tmp_path, capsys, monkeypatch, no_figures):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "theirs.py").write_text(
         "import pathlib\n"
