@@ -6,10 +6,11 @@ import torch
 from tests.export import networks
 from torch import nn
 from torch.nn.utils import prune as prune_module
+from torch.optim.swa_utils import AveragedModel
 
 from skinny import packing
 from skinny.errors import SkinnyError
-from skinny.export import pack, unpack
+from skinny.export import UnsupportedOperationError, check, pack, unpack
 from skinny.export.tensors import to_array, to_tensor
 from skinny.runtime.fold import fold_batch_norms
 
@@ -186,6 +187,22 @@ def test_wrapped_models_pack_under_their_own_names(path):
     pack(nn.DataParallel(model), path, weights_only=True)
     same(unpack(path), model.state_dict())
     pack(torch.compile(model, backend="eager"), path, example=EXAMPLE)
+    same(unpack(path), model.state_dict())
+    average = AveragedModel(nn.DataParallel(model))
+    pack(average, path, example={"input": EXAMPLE})
+    same(unpack(path), model.state_dict())
+    check(average, {"input": EXAMPLE})
+
+
+@pytest.mark.parametrize(
+    "script", [torch.jit.script, lambda model: torch.jit.trace(model, EXAMPLE)]
+)
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_torchscript_packs_without_a_graph_alone(path, script):
+    model = script(networks.vgg().eval())
+    with pytest.raises(UnsupportedOperationError, match="give the module that it was made from"):
+        pack(model, path, example=EXAMPLE)
+    pack(model, path, weights_only=True)
     same(unpack(path), model.state_dict())
 
 

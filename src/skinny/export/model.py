@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from skinny import packing
@@ -13,10 +14,11 @@ from skinny.export.examples import Dynamic, Examples
 from skinny.export.onnx import read_onnx
 from skinny.export.stored import CONSTANT, Stored, graph_record, with_constants
 from skinny.export.tensors import to_arrays, to_tensor
-from skinny.export.torch_import import take_graph
+from skinny.export.torch_import import UnsupportedOperationError, take_graph
+from skinny.graph import Graph
 from skinny.graph.values import own_dtype
 from skinny.iht.attached import warn_if_unfinished
-from skinny.iht.layers import unwrapped
+from skinny.iht.layers import original
 from skinny.packing import Values
 
 Example = Tensor | Sequence[Tensor] | Mapping[str, Tensor]
@@ -60,7 +62,7 @@ def pack(
     if isinstance(model, str | os.PathLike):
         tensors, graph, format_ = read_onnx(model, example, dynamic)
     elif isinstance(model, nn.Module):
-        model = unwrapped(model)
+        model = original(model)
         warn_if_unfinished(model)
         if example is None and not weights_only:
             raise SkinnyError(
@@ -69,7 +71,7 @@ def pack(
             )
         tensors = dict(to_arrays(model.state_dict()))
         if example is not None and not weights_only:
-            taken, extra = take_graph(model, Examples(model, example, dynamic))
+            taken, extra = _graph(model, example, dynamic)
             taken, constants = with_constants(taken, extra)
             state = {**model.state_dict(), **constants}
             graph, format_ = graph_record(taken, Stored({n: _array(t) for n, t in state.items()}))
@@ -95,7 +97,18 @@ def pack(
 def check(model: nn.Module, example: Example, *, dynamic: Dynamic | None = None) -> None:
     """Raises an `UnsupportedOperationError` naming all operations of the model that a packed graph
     cannot express, and the modules that use them: before training, not after."""
-    take_graph(unwrapped(model), Examples(unwrapped(model), example, dynamic))
+    _graph(original(model), example, dynamic)
+
+
+def _graph(
+    model: nn.Module, example: Example, dynamic: Dynamic | None
+) -> tuple[Graph, dict[str, Tensor]]:
+    if isinstance(model, torch.jit.ScriptModule):
+        raise UnsupportedOperationError(
+            "a model of TorchScript has no graph that torch.export can take: give the module that "
+            "it was made from (weights_only=True packs it without a graph)"
+        )
+    return take_graph(model, Examples(model, example, dynamic))
 
 
 def unpack(path: str | os.PathLike[str]) -> dict[str, Tensor]:

@@ -86,6 +86,12 @@ def unwrapped(model: nn.Module) -> nn.Module:
             return model
 
 
+def original(model: nn.Module) -> nn.Module:
+    """The module inside all wrappers and an average (EMA, SWA) of models."""
+    model = unwrapped(model)
+    return unwrapped(model.module) if isinstance(model, AveragedModel) else model
+
+
 def replicas(model: nn.Module) -> Any:
     """The process group whose ranks train copies of the model; None without such a wrapper."""
     while not isinstance(model, nn.parallel.DistributedDataParallel):
@@ -148,9 +154,7 @@ def select(
 
 def find(model: nn.Module, shapes: Mapping[str, list[int]]) -> dict[str, nn.Parameter]:
     """The parameters of these names and shapes in a model, an average of models, or a wrapper."""
-    model = unwrapped(model)
-    if isinstance(model, AveragedModel):
-        model = unwrapped(model.module)
+    model = original(model)
     parameters = dict(model.named_parameters(remove_duplicate=False))
     for name, shape in shapes.items():
         if name not in parameters or list(parameters[name].shape) != shape:
