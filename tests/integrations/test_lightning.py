@@ -2,13 +2,17 @@
 
 import copy
 import csv
+import os
 
 import pytest
 import torch
+import torch.distributed as dist
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger
+from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy
 from torch import nn
+from torch.distributed.fsdp import fully_shard
 from torch.utils.data import DataLoader
 
 import skinny
@@ -100,8 +104,26 @@ def fit(callback, *others, module=None, epochs=6, ckpt_path=None, **options):
     return trainer
 
 
+class Sharded(Module):
+    def configure_model(self):
+        if not hasattr(self.net, "unshard"):
+            fully_shard(self.net, mesh=self.device_mesh["data_parallel"])
+
+
+@pytest.fixture
+def process_group(tmp_path):
+    """One rank; `tests.integrations.two_ranks` has two."""
+    environment = dict(os.environ)
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/group", rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+    os.environ.clear()  # of what Lightning says there of its ranks
+    os.environ.update(environment)
+
+
 def weights(module):
-    return [p.detach().clone() for p in module.net.parameters()]
+    found = [p.detach().clone() for p in module.net.parameters()]
+    return [p.full_tensor() if hasattr(p, "full_tensor") else p for p in found]
 
 
 def equal(a, b):
@@ -212,6 +234,40 @@ def test_the_model_is_packed_when_the_training_is_over(tmp_path):
     x = torch.randn(5, 12)
     torch.testing.assert_close(torch.from_numpy(net(x.numpy())), module(x).detach())
     assert net.labels == ["a", "b", "c"]
+
+
+STRATEGIES = {
+    "ddp": (Module, DDPStrategy),
+    "fsdp2": (Sharded, lambda: ModelParallelStrategy(1, 1)),
+    "fsdp2, one file": (Sharded, lambda: ModelParallelStrategy(1, 1, False)),
+}
+
+
+@pytest.mark.parametrize("kind", STRATEGIES)
+@pytest.mark.usefixtures("process_group")
+def test_strategies_of_several_processes_save_and_resume(kind, tmp_path):
+    module, strategy = STRATEGIES[kind]
+    options = {"devices": 1, "use_distributed_sampler": False}
+    saver = ModelCheckpoint(tmp_path / "saved", "at", every_n_train_steps=9)
+    callback = IHTCallback(STEPS, restore="last")
+    fit(callback, saver, module=(trained := module()), strategy=strategy(), **options)
+    fit(IHTCallback(STEPS, restore="last"), module=(alone := Module()))
+    assert equal(trained, alone)
+    fit(
+        resumed := IHTCallback(STEPS, restore="last"), module=(again := module()),
+        strategy=strategy(), ckpt_path=tmp_path / "saved" / "at.ckpt", **options,
+    )  # fmt: skip
+    assert equal(again, trained)
+    assert resumed.iht.history == callback.iht.history
+
+
+@pytest.mark.usefixtures("process_group")
+def test_a_sharded_model_is_not_packed_at_the_end(tmp_path):
+    with pytest.raises(SkinnyError, match="pack needs a model that is not sharded"):
+        fit(
+            IHTCallback(STEPS, pack={"path": tmp_path / "m.skinny"}), module=Sharded(),
+            strategy=ModelParallelStrategy(1, 1), devices=1,
+        )  # fmt: skip
 
 
 def test_a_second_fit_goes_on_with_the_timeline():

@@ -97,7 +97,7 @@ class IHTCallback(TrainerCallback):
     def on_epoch_end(
         self, args: Arguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
-        self._log(control, shared.scalars(self._attached(), layers=False))
+        self._log(control, {"iht/sparsity": self._attached().sparsity})
 
     def on_save(
         self, args: Arguments, state: TrainerState, control: TrainerControl, **_: Any
