@@ -243,19 +243,24 @@ STRATEGIES = {
 }
 
 
+@pytest.fixture
+def alone():
+    """What is trained without a strategy."""
+    fit(IHTCallback(STEPS, restore="last"), module=(module := Module()))
+    return module
+
+
 @pytest.mark.parametrize("kind", STRATEGIES)
-@pytest.mark.usefixtures("process_group")
-def test_strategies_of_several_processes_save_and_resume(kind, tmp_path):
+def test_strategies_of_several_processes_save_and_resume(kind, tmp_path, alone, process_group):
     module, strategy = STRATEGIES[kind]
     options = {"devices": 1, "use_distributed_sampler": False}
-    saver = ModelCheckpoint(tmp_path / "saved", "at", every_n_train_steps=9)
+    saver = ModelCheckpoint(tmp_path / "saved", "{step}", every_n_train_steps=9, save_top_k=-1)
     callback = IHTCallback(STEPS, restore="last")
     fit(callback, saver, module=(trained := module()), strategy=strategy(), **options)
-    fit(IHTCallback(STEPS, restore="last"), module=(alone := Module()))
     assert equal(trained, alone)
     fit(
         resumed := IHTCallback(STEPS, restore="last"), module=(again := module()),
-        strategy=strategy(), ckpt_path=tmp_path / "saved" / "at.ckpt", **options,
+        strategy=strategy(), ckpt_path=tmp_path / "saved" / "step=9.ckpt", **options,
     )  # fmt: skip
     assert equal(again, trained)
     assert resumed.iht.history == callback.iht.history
