@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,12 +17,13 @@ from skinny.cli.main import main
 from skinny.errors import SkinnyError
 from skinny.experiments.comparison import compare
 from skinny.experiments.grid import grid
-from skinny.experiments.report import charts, write_report
+from skinny.experiments.report import charts, filters, write_report
 from skinny.experiments.report.filters import png
 from skinny.experiments.runs import find_runs
 from skinny.experiments.store import Store
 from skinny.experiments.study import from_runs
 from skinny.experiments.sweep import Serial, sweep
+from skinny.training import Config
 
 HOSTILE = '<script src="https://example.com/x.js"></script><img src=x onerror=alert(1)>'
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -201,3 +203,14 @@ def test_chromium_shows_the_page_without_a_complaint(report, tmp_path):
     )  # fmt: skip
     assert "</html>" in done.stdout
     assert "CONSOLE" not in done.stderr
+
+
+def test_a_report_runs_no_code_that_a_run_folder_names(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "theirs_in_a_report.py").write_text(
+        "import pathlib; pathlib.Path('ran').touch()\ndef net(): ...\n"
+    )
+    config = Config(model="theirs_in_a_report:net")
+    run = SimpleNamespace(config=config, result={"classes": ["a", "b"]})
+    assert filters._initial(run, channels=1) is None
+    assert not (tmp_path / "ran").exists()

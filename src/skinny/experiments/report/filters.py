@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
+from skinny import models
 from skinny.errors import SkinnyError
 from skinny.experiments.runs import Run
 from skinny.experiments.study import Result, Study, reference
@@ -77,6 +78,8 @@ def _first_layer(run: Run) -> NDArray[np.float32] | None:
 
 
 def _initial(run: Run, channels: int) -> NDArray[np.float32] | None:
+    if run.config.model not in models.names():  # a run folder decides no code that runs here
+        return None
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.config.seed)
         try:
