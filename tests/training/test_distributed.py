@@ -7,8 +7,10 @@ import subprocess
 import sys
 from itertools import chain
 
+import numpy as np
 import pytest
 import torch
+import torch._dynamo  # which DistributedDataParallel loads: here once, before ranks are forked
 from tests.iht.processes import run
 
 import skinny
@@ -19,7 +21,6 @@ from skinny.training import config as configs
 
 PLAIN = Config(
     name="tiny",
-    train_size=100,
     augment="flip-crop",
     width=0.125,
     dropout=0.0,
@@ -28,6 +29,7 @@ PLAIN = Config(
     dense=1,
     sparse=1,
     sparsity=0.8,
+    eval_every=4,
     batch_size=31,  # shares of 15 and 16 images
     channels_last=True,
 )
@@ -45,6 +47,17 @@ class Copies(Silent):
             shutil.copytree(self.folder, f"{self.folder}-halfway")
 
 
+def save_squares(path, side):
+    """100 images to train on, 25 to test by; of three classes, one brighter than the other."""
+    labels = np.arange(125) % 3
+    noise = np.random.default_rng(0).integers(0, 80, (125, side, side), dtype=np.uint8)
+    np.savez(path, images=noise + (80 * labels[:, None, None]).astype(np.uint8), labels=labels)
+
+
+def on_squares(config, folder, **changes):
+    return dataclasses.replace(config, data=f"npz:{folder}/squares.npz", **changes)
+
+
 def pack_nothing(model, path, **_):
     path.write_bytes(b"")
 
@@ -52,20 +65,23 @@ def pack_nothing(model, path, **_):
 def train_both(folder):
     for config, name in ((PLAIN, "plain"), (WITH_DROPOUT, "dropout")):
         path = f"{folder}/{name}"
-        train(config, RunFolder(path), observer=Copies(path), checkpoint_seconds=0)
+        train(
+            on_squares(config, folder), RunFolder(path), observer=Copies(path), checkpoint_seconds=0
+        )
         outcome.pack_trained = pack_nothing  # once is enough
-    train(WITH_DROPOUT, RunFolder(f"{folder}/dropout-halfway"))
+    train(on_squares(WITH_DROPOUT, folder), RunFolder(f"{folder}/dropout-halfway"))
     with pytest.raises(SkinnyError, match=r"last batch .* too few images \(1\) for 2 processes"):
-        train(dataclasses.replace(PLAIN, train_size=32), RunFolder(f"{folder}/one image"))
+        train(on_squares(PLAIN, folder, train_size=32), RunFolder(f"{folder}/one image"))
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("two")
+    save_squares(folder / "squares.npz", side=8)
     run(train_both, 2, str(folder))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(outcome, "pack_trained", pack_nothing)
-        train(PLAIN, RunFolder(folder / "one process"))
+        train(on_squares(PLAIN, folder), RunFolder(folder / "one process"))
         yield folder
 
 
@@ -89,7 +105,7 @@ def test_two_ranks_find_the_masks_and_weights_of_one_process(runs):
     assert_close(runs / "plain", runs / "one process")
     two, one = RunFolder(runs / "plain").result(), RunFolder(runs / "one process").result()
     assert (two["processes"], one["processes"]) == (2, 1)
-    assert sum(two["test_images"]) == 360
+    assert sum(two["test_images"]) == 25
     for key in ("test_images", "test_errors", "weights", "nonzero"):
         assert two[key] == one[key], key
     assert two["test_loss"] == pytest.approx(one["test_loss"], rel=1e-4)
@@ -129,7 +145,7 @@ def test_another_number_of_ranks_goes_on_from_the_same_step(runs):
             self.heard += text
 
     observer = Hears()
-    train(PLAIN, RunFolder(runs / "plain-halfway"), observer=observer)
+    train(on_squares(PLAIN, runs), RunFolder(runs / "plain-halfway"), observer=observer)
     assert observer.heard.endswith("from epoch 3, step 2")
     assert_close(runs / "plain-halfway", runs / "one process")
 
@@ -167,13 +183,20 @@ def test_a_rank_that_dies_ends_all_with_one_line_and_nothing_is_lost(tmp_path, m
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(outcome, "pack_trained", pack_nothing)
     monkeypatch.setattr(packed, "note_unpackable", lambda *_: None)
+    save_squares("squares.npz", side=6)
     config = Config(
-        model="dies:Net", train_size=100, epochs=4, dense=1, sparse=1, batch_size=40, sparsity=0.8
+        data="npz:squares.npz",
+        model="dies:Net",
+        epochs=4,
+        dense=1,
+        sparse=1,
+        batch_size=40,
+        sparsity=0.8,
     )
     command = [
         *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "skinny"),
-        *("train", "--model", "dies:Net", "--train-size", "100", "--epochs", "4", "--dense", "1"),
-        *("--sparse", "1", "--batch-size", "40", "--sparsity", "0.8", "--device", "cpu"),
+        *("train", "--data", "npz:squares.npz", "--model", "dies:Net", "--epochs", "4", "--dense"),
+        *("1", "--sparse", "1", "--batch-size", "40", "--sparsity", "0.8", "--device", "cpu"),
     ]
     ended = subprocess.run(
         command,
