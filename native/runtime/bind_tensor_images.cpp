@@ -40,11 +40,11 @@ void add_conv(TensorProgram& p, size_t samples, size_t source_sample_stride,
               size_t target_sample_stride, const View& source, const View& target, size_t height,
               size_t width, size_t first, bool flat, size_t tile_rows, size_t tile_columns,
               bool split_channels, const std::vector<Stage>& stages,
-              const std::shared_ptr<Pool>& pool, const std::optional<Tensor>& factors) {
+              const std::optional<Tensor>& factors) {
   ImageArena own = arena(p, samples, source_sample_stride, target_sample_stride);
   check_samples(own, source, target);
   p.add(make_chain(own, source, target, height, width, first, flat, tile_rows, tile_columns,
-                   split_channels, stages, pool,
+                   split_channels, stages, nullptr,
                    checked_factors(p, factors, own, source, target)));
 }
 
@@ -107,7 +107,7 @@ void bind_tensor_images(TensorBinding& program) {
   program
       .def("add_conv", &add_conv, nb::kw_only(), samples, from_stride, to_stride, source, target,
            arg("height"), arg("width"), arg("first"), arg("flat"), arg("tile_rows"),
-           arg("tile_vectors"), arg("split_channels"), arg("stages"), arg("pool").none(),
+           arg("tile_vectors"), arg("split_channels"), arg("stages"),
            arg("factors").none() = nb::none())
       .def("add_pool", &add_pool, nb::kw_only(), samples, from_stride, to_stride, source, target,
            arg("pool"))

@@ -480,7 +480,6 @@ class TensorProgram:
         tile_vectors: int,
         split_channels: bool,
         stages: Sequence[Stage],
-        pool: Pool | None,
         factors: _Tensor | None = None,  # of input channels: [samples, channels]
     ) -> None: ...
     def add_pool(

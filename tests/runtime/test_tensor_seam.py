@@ -88,7 +88,6 @@ RIGHT = {
         "tile_vectors": 1,
         "split_channels": False,
         "stages": [STAGE],
-        "pool": None,
     },
     "add_pool": {
         **SAMPLES,

@@ -72,7 +72,6 @@ def convolve(
             stages=[
                 native(plan, stage, form, out, first=at == 0) for at, stage in enumerate(stages)
             ],
-            pool=None,
             factors=None if factors is None else plan.at(factors),
         )
 
