@@ -18,8 +18,10 @@ settings.load_profile("skinny")
 
 
 def pytest_collection_finish():
-    """Modules and tests stay until the end: collections of garbage need not look through them."""
+    """Modules and tests stay until the end: collections of garbage need not look through them, nor
+    need they be as frequent as where memory is short."""
     gc.freeze()
+    gc.set_threshold(10_000)
 
 
 @pytest.fixture(autouse=True)
