@@ -51,6 +51,15 @@ void add_copy(TensorProgram& p, const Tensor& source, const Tensor& target) {
   p.add(Copy(from, to));
 }
 
+void add_reindex(TensorProgram& p, const Tensor& source, const Tensor& target,
+                 const std::vector<Ints>& index) {
+  Tensor from = p.source(source), to = p.target(target);
+  check_apart(from, to);
+  std::vector<std::vector<int32_t>> entries;
+  for (const Ints& axis : index) entries.push_back(copy(axis));
+  p.add(Reindex(from, to, entries));
+}
+
 void add_fill(TensorProgram& p, const Tensor& target, float value) {
   p.add(Fill(p.target(target), value));
 }
@@ -105,6 +114,7 @@ void bind_tensors(nb::module_& m) {
       .def("add_input", &add_input, nb::kw_only(), arg("target"), arg("dtype"))
       .def("add_output", &TensorProgram::add_output, nb::kw_only(), arg("source"))
       .def("add_copy", &add_copy, nb::kw_only(), arg("source"), arg("target"))
+      .def("add_reindex", &add_reindex, nb::kw_only(), arg("source"), arg("target"), arg("index"))
       .def("add_fill", &add_fill, nb::kw_only(), arg("target"), arg("value"))
       .def("workspace_bytes", &TensorProgram::workspace_bytes, nb::kw_only(), arg("threads"))
       .def("run", &run, nb::kw_only(), arg("inputs"), arg("outputs"), arg("threads"), arg("timed"));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "require.h"
 #include "strided.h"
 
 namespace skinny {
@@ -62,6 +63,57 @@ void Copy::run(const float* from, float* to, size_t rank, size_t size) const {
 }
 
 double Copy::work() const { return static_cast<double>(target_.size()) * ns_per_float; }
+
+Reindex::Reindex(const Tensor& source, const Tensor& target,
+                 const std::vector<std::vector<int32_t>>& index)
+    : source_(source), target_(target) {
+  require(source.rank == target.rank && index.size() == target.rank,
+          "a list of entries for each axis is needed");
+  for (size_t axis = 0; axis < target.rank; ++axis) {
+    require(index[axis].size() == target.shape[axis], "an entry for each of the target is needed");
+    Axis own{target.strides[axis], {}};
+    for (int32_t entry : index[axis]) {
+      require(entry >= 0 && static_cast<size_t>(entry) < source.shape[axis],
+              "an entry must lie in the source");
+      own.offsets.push_back(static_cast<size_t>(entry) * source.strides[axis]);
+    }
+    if (own.offsets.size() > 1 || index[axis][0] > 0) axes_.push_back(std::move(own));
+  }
+  if (axes_.empty()) axes_.push_back({1, {0}});
+  std::stable_sort(axes_.begin(), axes_.end(),
+                   [](const Axis& a, const Axis& b) { return a.stride > b.stride; });
+  const Axis& inner = axes_.back();
+  for (size_t first = 0, i = 1; inner.stride == 1 && i <= inner.offsets.size(); ++i) {
+    if (i < inner.offsets.size() && inner.offsets[i] == inner.offsets[i - 1] + 1) continue;
+    if (i - first > run_end_ - run_begin_) run_begin_ = first, run_end_ = i;
+    first = i;
+  }
+}
+
+void Reindex::run(const ThreadContext& context) const {
+  const Axis& inner = axes_.back();
+  size_t count = inner.offsets.size();
+  auto [begin, end] = context.partition(target_.size() / count);
+  for (size_t row = begin; row < end; ++row) {
+    const float* from = source_.from(context);
+    float* to = target_.to(context);
+    size_t rest = row;
+    for (size_t axis = axes_.size() - 1; axis-- > 0;) {
+      const Axis& own = axes_[axis];
+      size_t i = rest % own.offsets.size();
+      rest /= own.offsets.size();
+      from += own.offsets[i];
+      to += i * own.stride;
+    }
+    for (size_t i = 0; i < run_begin_; ++i) to[i * inner.stride] = from[inner.offsets[i]];
+    if (run_begin_ < run_end_)
+      std::memcpy(to + run_begin_, from + inner.offsets[run_begin_],
+                  (run_end_ - run_begin_) * sizeof(float));
+    for (size_t i = run_end_; i < count; ++i) to[i * inner.stride] = from[inner.offsets[i]];
+  }
+}
+
+double Reindex::work() const { return static_cast<double>(target_.size()) * 2 * ns_per_float; }
 
 Fill::Fill(const Tensor& target, float value)
     : target_(target), axes_({target}), value_(value) {}

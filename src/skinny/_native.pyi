@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 # One-dimensional and contiguous, unless said otherwise.
 _Bytes = NDArray[np.uint8]
 _Floats = NDArray[np.float32]
+_Ints = NDArray[np.int32]
 
 def isa() -> str: ...
 
@@ -375,6 +376,9 @@ class TensorProgram:
 
     def add_output(self, *, source: _Tensor) -> None: ...
     def add_copy(self, *, source: _Tensor, target: _Tensor) -> None: ...
+    def add_reindex(self, *, source: _Tensor, target: _Tensor, index: Sequence[_Ints]) -> None:
+        """target[i, j, ...] = source[index[0][i], index[1][j], ...]"""
+
     def add_fill(self, *, target: _Tensor, value: float) -> None: ...
     def add_map(
         self,

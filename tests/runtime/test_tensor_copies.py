@@ -38,6 +38,29 @@ def test_a_copy_between_any_strides_keeps_every_element(data):
         np.testing.assert_array_equal(result, values)
 
 
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_entries_of_every_axis_in_any_order_are_numpys(data):
+    shape = data.draw(shapes(5))
+    values = np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)
+    index = [np.array(data.draw(_entries(side)), np.int32) for side in shape]
+    bench = Workbench(1 << 18)
+    source = bench.input(values, data.draw(layouts(len(shape))))
+    sides = tuple(len(own) for own in index)
+    target = bench.place(sides, data.draw(layouts(len(shape))))
+    bench.program.add_reindex(source=source, target=target, index=index)
+    bench.output(target)
+    (result,) = bench.run(data.draw(st.integers(1, 3)))
+    np.testing.assert_array_equal(result, values[np.ix_(*index)] if shape else values)
+
+
+def _entries(side: int) -> st.SearchStrategy[list[int]]:
+    """As they lie, reversed, or any; some twice."""
+    every = list(range(side))
+    whole = st.sampled_from([every, every[::-1], [0, *every, side - 1]])
+    return whole | st.lists(st.integers(0, side - 1), min_size=1, max_size=9)
+
+
 @settings(max_examples=50, deadline=None)
 @given(data=st.data())
 def test_a_copy_writes_its_target_alone(data):

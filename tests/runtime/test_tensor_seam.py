@@ -59,6 +59,11 @@ RIGHT = {
         "subtract_mean": True,
     },
     "add_softmax": {"source": BOX, "target": RESULT, "log": False},
+    "add_reindex": {
+        "source": tensor(2, 3),
+        "target": tensor(2, 4, offset=1000),
+        "index": [np.array([1, 0], np.int32), np.array([0, 2, 1, 0], np.int32)],
+    },
     "add_reduce": {
         "kind": _native.ReduceKind.sum,
         "source": BOX,
@@ -290,6 +295,12 @@ MISTAKES = [
     ("add_conv", {"factors": tensor(3, 2, offset=1271)}, "must not write what it reads"),
     ("add_conv", {"factors": tensor(3, 2, offset=995)}, "must not write what it reads"),
     ("add_conv", {"factors": tensor(3, 2, offset=CELLS)}, "must lie in its storage"),
+    ("add_reindex", {"index": [np.zeros(2, np.int32)]}, "entries for each axis"),
+    ("add_reindex", {"index": [np.zeros(2, np.int32)] * 2}, "an entry for each of the target"),
+    ("add_reindex", {"index": [np.full(n, 2, np.int32) for n in (2, 4)]}, "lie in the source"),
+    ("add_reindex", {"index": [np.full(n, -1, np.int32) for n in (2, 4)]}, "lie in the source"),
+    ("add_reindex", {"source": tensor(2, 3, 1)}, "entries for each axis"),
+    ("add_reindex", {"target": tensor(2, 4, offset=5)}, "must not write what it reads"),
     ("add_pool", {"source": IMAGE._replace(offset=900)}, "must not write what it reads"),
     ("add_space_to_depth", {"target": OUT._replace(offset=150)}, "must not write what it reads"),
 ]

@@ -25,7 +25,7 @@ class Axis(NamedTuple):
 
 def axes(node: Mapping[str, Any], shape: Sequence[int]) -> tuple[Axis, Axis]:
     """The rows and the columns of a pooling node whose input is [channels, rows, columns]."""
-    if node["op"] == "adaptive_avg_pool":
+    if node["op"] in ("adaptive_avg_pool", "adaptive_max_pool"):
         rows, columns = (
             _adaptive(side, n) for side, n in zip(shape[1:], node["size"], strict=True)
         )

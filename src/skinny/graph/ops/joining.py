@@ -160,6 +160,7 @@ register(
     workspace=0,
     aten={"flip": aten("flip", axes="dims")},
     to_onnx=lambda writer, node: _write_flip(writer, node),
+    lowering="flip",
 )
 
 

@@ -333,5 +333,5 @@ for _op, _word, _op_type, _reduce, _inner in (
         },
         onnx={f"Global{_op_type}": _global(_op)},
         to_onnx=_write_adaptive(_op_type, _reduce),
-        lowering="pool" if _op == "adaptive_avg_pool" else "",
+        lowering="pool",
     )

@@ -27,6 +27,7 @@ LOWERINGS: dict[str, Lowering] = {
     "split": views.SPLIT,
     "concat": joining.CONCAT,
     "pad": joining.PAD,
+    "flip": joining.FLIP,
     "tile": joining.TILE,
     "shuffle": pixels.SHUFFLE,
     "resize": pixels.RESIZE,

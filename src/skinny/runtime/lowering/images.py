@@ -1,7 +1,6 @@
 """Convolutions and pooling of images, and of rows as images of height 1."""
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 from skinny._native import TILE_VECTORS, Pool
@@ -206,16 +205,17 @@ def _source(plan: TensorPlan, x: Value, form: Geometry, title: str) -> Images:
 
 
 def _pool(plan: TensorPlan, node: Node) -> None:
-    if node.op == "adaptive_avg_pool" and set(node["size"]) == {1}:
-        x = plan.value(node.inputs[0])
-        reduce(plan, x, tuple(range(2, len(x.shape))), "mean", node.output)
+    if set(node.attributes.get("size", ())) == {1}:  # adaptive, of the whole image
+        x, kind = plan.value(node.inputs[0]), "max" if _is_max(node) else "mean"
+        reduce(plan, x, tuple(range(2, len(x.shape))), kind, node.output)
         return
     source = images(plan, as_image(plan.value(node.inputs[0])))
     samples, *_ = shape = image_shape(plan.spec(node.output).shape)
-    pool = _pooling(node.op, windows(node), source.value.shape[1:])
+    rows, columns = axes({"op": node.op, **windows(node)}, source.value.shape[1:])
+    pool = Pool(max=_is_max(node), rows=rows, columns=columns)
     target = _target(plan, node.output, shape)
     plan.step(
-        StepInfo(node.output, node.op, "max" if node.op == "max_pool" else "average"),
+        StepInfo(node.output, node.op, "max" if _is_max(node) else "average"),
         [source.value, target.value],
         lambda p: p.add_pool(
             samples=samples,
@@ -228,9 +228,8 @@ def _pool(plan: TensorPlan, node: Node) -> None:
     )
 
 
-def _pooling(op: str, attributes: Mapping[str, Any], shape: Shape) -> Pool:
-    rows, columns = axes({"op": op, **attributes}, shape)
-    return Pool(max=op == "max_pool", rows=rows, columns=columns)
+def _is_max(node: Node) -> bool:
+    return node.op in ("max_pool", "adaptive_max_pool")
 
 
 CONV = Lowering(is_image, _conv)

@@ -1,5 +1,12 @@
-"""Values written into another one: concatenation and padding."""
+"""Values written into another one: concatenation and padding; and reversed axes."""
 
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skinny._native import TensorProgram
 from skinny.graph import Node
 from skinny.graph.values import axis_of
 from skinny.runtime import strided
@@ -7,6 +14,8 @@ from skinny.runtime.lowering.images import takes_padding
 from skinny.runtime.step_info import StepInfo
 from skinny.runtime.strided import Shape
 from skinny.runtime.tensor_plan import Facts, Lowering, TensorPlan, Value
+
+Indices = NDArray[np.int32]
 
 
 def _floats(facts: Facts, node: Node) -> bool:
@@ -31,11 +40,17 @@ def _concat(plan: TensorPlan, node: Node) -> None:
 
 
 def _can_pad(facts: Facts, node: Node) -> bool:
-    return _floats(facts, node) and node["mode"] == "constant"
+    return _floats(facts, node)
 
 
 def _pad(plan: TensorPlan, node: Node) -> None:
-    """Filled, and the input copied into it; negative widths crop."""
+    """Filled, and the input copied into it; negative widths crop. Reflected or with its edge
+    replicated, every entry along an axis is one of the input's."""
+    if node["mode"] != "constant":
+        mode: Any = {"replicate": "edge"}.get(node["mode"], node["mode"])
+        widths = list(zip(node["before"], node["after"], strict=True))
+        _reindex(plan, node, lambda axis, entries: np.pad(entries, widths[axis], mode))
+        return
     if takes_padding(plan, node):
         plan.taken_pads[node.output] = node
         return
@@ -52,6 +67,25 @@ def _pad(plan: TensorPlan, node: Node) -> None:
     if target.shape != y.shape:
         fill(plan, y, float(node["value"]), node.output)
     plan.copy(x.viewed(source), y.viewed(target), node.output)
+
+
+def _flip(plan: TensorPlan, node: Node) -> None:
+    axes = {axis_of(axis, len(plan.spec(node.output).shape)) for axis in node["axes"]}
+    _reindex(plan, node, lambda axis, entries: entries[::-1] if axis in axes else entries)
+
+
+def _reindex(plan: TensorPlan, node: Node, entries: Callable[[int, Indices], Indices]) -> None:
+    """A step that takes, along each axis, the entries of the input that `entries` names."""
+    x = plan.value(node.inputs[0])
+    y = plan.make(node.output, strided.like(plan.spec(node.output).shape, x.tensor, plan.lanes))
+
+    def add(p: TensorProgram) -> None:
+        sides = enumerate(x.shape)
+        index = [entries(axis, np.arange(side, dtype=np.int32)) for axis, side in sides]
+        contiguous = [np.ascontiguousarray(own, np.int32) for own in index]
+        p.add_reindex(source=plan.at(x), target=plan.at(y), index=contiguous)
+
+    plan.step(StepInfo(node.output, node.op, "reindex"), [x, y], add)
 
 
 def fill(plan: TensorPlan, value: Value, number: float, name: str) -> None:
@@ -82,4 +116,5 @@ def _can_tile(facts: Facts, node: Node) -> bool:
 
 CONCAT = Lowering(_floats, _concat)
 PAD = Lowering(_can_pad, _pad)
+FLIP = Lowering(_floats, _flip)
 TILE = Lowering(_can_tile, _tile)
