@@ -79,41 +79,41 @@ void pad_row(const PaddedRows& own, const float* from, float* to) {
   zero(to, left + (width + V - 1) / V * V, own.entries);
 }
 
-// The even columns are one phase, the odd ones the other; which is which, the padding tells.
+// The even columns are one residue, the odd ones the other; which is which, the padding tells.
 void pad_row_by_two(const PaddedRows& own, const float* from, float* to) {
   size_t odd = own.padding % 2, half = own.padding / 2;
-  float *even_phase = to + odd * own.phase_stride, *odd_phase = to + (1 - odd) * own.phase_stride;
+  float *even_residue = to + odd * own.residue_stride, *odd_residue = to + (1 - odd) * own.residue_stride;
   size_t even_left = half < own.entries ? half : own.entries;
   size_t odd_left = half + odd < own.entries ? half + odd : own.entries;
-  zero(even_phase, 0, even_left);
-  zero(odd_phase, 0, odd_left);
+  zero(even_residue, 0, even_left);
+  zero(odd_residue, 0, odd_left);
   size_t most = 2 * (own.entries - even_left) - (odd_left - even_left);
   size_t width = own.width < most ? own.width : most;
   for (size_t i = 0; i < width; i += 2 * V) {
     Vec a = load_up_to(from + i, width - i);
     Vec b = width - i > V ? load_up_to(from + i + V, width - i - V) : Vec{};
-    store(even_phase + even_left + i / 2, alternate<0>(a, b));
-    store(odd_phase + odd_left + i / 2, alternate<1>(a, b));
+    store(even_residue + even_left + i / 2, alternate<0>(a, b));
+    store(odd_residue + odd_left + i / 2, alternate<1>(a, b));
   }
   size_t copied = (width + 2 * V - 1) / (2 * V) * V;
-  zero(even_phase, even_left + copied, own.entries);
-  zero(odd_phase, odd_left + copied, own.entries);
+  zero(even_residue, even_left + copied, own.entries);
+  zero(odd_residue, odd_left + copied, own.entries);
 }
 
 void pad_row_by_any(const PaddedRows& own, const float* from, float* to) {
-  for (size_t phase = 0; phase < own.stride; ++phase)
-    zero(to + phase * own.phase_stride, 0, own.entries);
+  for (size_t residue = 0; residue < own.stride; ++residue)
+    zero(to + residue * own.residue_stride, 0, own.entries);
   for (size_t x = 0; x < own.width; ++x) {
     size_t at = x + own.padding;
     if (at / own.stride >= own.entries) break;
-    to[at % own.stride * own.phase_stride + at / own.stride] = from[x];
+    to[at % own.stride * own.residue_stride + at / own.stride] = from[x];
   }
 }
 
 void pad(const PaddedRows& own) {
   auto one = own.stride == 1 ? pad_row : own.stride == 2 ? pad_row_by_two : pad_row_by_any;
   for (size_t row = 0; row < own.rows; ++row)
-    one(own, own.from + row * own.from_stride, own.to + row * own.stride * own.phase_stride);
+    one(own, own.from + row * own.from_stride, own.to + row * own.stride * own.residue_stride);
 }
 
 }  // namespace

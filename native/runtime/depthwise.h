@@ -25,16 +25,16 @@ struct DepthwiseRows {
   float bias, low, high;
 };
 
-// Rows of an image, copied with zeros before and after them, in `stride` phases: entry i of phase p
-// is column i * stride + p - padding. The vector after a phase's entries is written, too.
+// Rows of an image, copied with zeros before and after them, in `stride` residues: entry i of residue p
+// is column i * stride + p - padding. The vector after a residue's entries is written, too.
 struct PaddedRows {
   const float* from;
   size_t from_stride;
   size_t rows, width;
   size_t stride, padding;
   float* to;
-  size_t phase_stride;  // from one phase to the next, and to the next row's first
-  size_t entries;       // of a phase
+  size_t residue_stride;  // from one residue to the next, and to the next row's first
+  size_t entries;       // of a residue
 };
 
 struct DepthwiseKernels {

@@ -67,8 +67,8 @@ void Depthwise::plan_copies(const std::vector<float>& weights) {
   size_t lanes = SKINNY_CHOOSE(depthwise).lanes, reach_x = (shape.kernel[1] - 1) * shape.dilation[1];
   size_t taps = shape.kernel[0] * shape.kernel[1];
   entries_ = round_up(out_.width, lanes) + reach_x / shape.stride[1];
-  phase_floats_ = entries_ + lanes;
-  row_floats_ = product(phase_floats_, shape.stride[1]);
+  residue_floats_ = entries_ + lanes;
+  row_floats_ = product(residue_floats_, shape.stride[1]);
   size_t fit = cached_floats / row_floats_;
   strip_rows_ = fit > reach() + 1 ? (fit - reach() - 1) / shape.stride[0] + 1 : 1;
   strip_rows_ = std::min(std::max<size_t>(strip_rows_, 4), out_.height);
@@ -80,7 +80,7 @@ void Depthwise::plan_copies(const std::vector<float>& weights) {
         size_t y = tap / shape.kernel[1] * shape.dilation[0];
         size_t x = tap % shape.kernel[1] * shape.dilation[1];
         offsets_.push_back(static_cast<int32_t>(y * row_floats_ +
-                                                x % shape.stride[1] * phase_floats_ +
+                                                x % shape.stride[1] * residue_floats_ +
                                                 x / shape.stride[1]));
         weights_.push_back(weight);
       }
@@ -174,7 +174,7 @@ void Depthwise::load(const ThreadContext& context, const Strip& own, float* to) 
   if (inside)
     SKINNY_CHOOSE(depthwise).pad({context.at(in.at(own.channel, row)), in.row_stride, inside,
                                   in.width, shape_.stride[1], shape_.padding[1],
-                                  to + before * row_floats_, phase_floats_, entries_});
+                                  to + before * row_floats_, residue_floats_, entries_});
   std::memset(to + (before + inside) * row_floats_, 0,
               (count - before - inside) * row_floats_ * sizeof(float));
 }
