@@ -8,6 +8,7 @@
 # make bench-avx2  the benchmark of inference as on a processor without AVX-512 (Linux, Intel)
 # make sanitize  tests of kernels and coders, and SANITIZE_CASES (1000) files of the fuzzer, under
 #                AddressSanitizer and UBSan, with every instruction set of the machine
+# make test-arm  the same tests on an emulated ARM processor, with NEON and without (Debian)
 
 PYTHON ?= python3
 VENV := .venv
@@ -16,7 +17,7 @@ SETUP := $(VENV)/.set-up
 DEEPSPARSE := .venv-deepsparse/.set-up
 NATIVE := CMakeLists.txt $(shell find native -type f)
 
-.PHONY: demo test lint style fuzz setup native bench bench-avx2 sanitize clean
+.PHONY: demo test lint style fuzz setup native bench bench-avx2 sanitize test-arm arm-python clean
 .DELETE_ON_ERROR:
 
 # Tests start dozens of processes, which need not compile the same modules again.
@@ -88,16 +89,45 @@ sanitize:
 	rm -rf $(SANITIZE)/tree && mkdir -p $(SANITIZE)/tree
 	cp -R src/skinny $(SANITIZE)/tree/ && rm -f $(SANITIZE)/tree/skinny/_native*.so
 	$(SANITIZE)/venv/bin/cmake --install $(SANITIZE)/native --prefix $(SANITIZE)/tree
-	best=$$($(SANITIZED) -c 'from skinny import native; print(native.extension().isa())') && \
-	for isa in baseline avx2 avx512; do \
+	isas=$$($(SANITIZED) -c 'from skinny import native; print(*native.extension().isas())') && \
+	for isa in $$isas; do \
 	    echo "== $$isa" && for tests in $(SANITIZED_TESTS); do \
 	        SKINNY_ISA=$$isa $(SANITIZED) -m pytest -q -p no:cacheprovider \
 	            --confcutdir=$$(dirname $$tests) $$tests || exit 1; \
 	    done && \
 	    SKINNY_ISA=$$isa $(SANITIZED) -m tests.runtime.fuzzing --cases $(SANITIZE_CASES) --seed 0 \
 	        --into $(SANITIZE)/fuzz || exit 1; \
-	    test $$isa != $$best || break; \
 	done
+
+# The extension is cross-compiled for a Debian Python, which qemu emulates; no speed is measured.
+ARM := build/arm
+ARM_PYTHON := $(CURDIR)/$(ARM)/python/root/usr/bin/python
+EMULATED := PYTHONPATH=$(CURDIR)/$(ARM)/tree:$(CURDIR)/$(ARM)/python/site $(ARM_PYTHON)
+test-arm: arm-python
+	include=$$($(EMULATED) -c 'import sysconfig; print(sysconfig.get_path("include"))') && \
+	PYTHONPATH=$(CURDIR)/$(ARM)/python/site $(ARM)/venv/bin/cmake -S . -B $(ARM)/native \
+	    -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
+	    -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ -DPython_EXECUTABLE=$(ARM_PYTHON) \
+	    -DPython_INCLUDE_DIR="$$include" -DCMAKE_CXX_FLAGS="-idirafter $$(dirname "$$include")"
+	$(ARM)/venv/bin/cmake --build $(ARM)/native --parallel 2
+	rm -rf $(ARM)/tree && mkdir -p $(ARM)/tree
+	cp -R src/skinny $(ARM)/tree/ && rm -f $(ARM)/tree/skinny/_native*.so
+	$(ARM)/venv/bin/cmake --install $(ARM)/native --prefix $(ARM)/tree
+	test "$$($(EMULATED) -c 'from skinny import native; print(native.extension().isa())')" = neon
+	for isa in neon baseline; do for tests in $(SANITIZED_TESTS); do echo $$isa $$tests; done; done | \
+	xargs -P 2 -L 1 sh -c 'SKINNY_ISA=$$0 $(EMULATED) -m pytest -q -p no:cacheprovider \
+	    --hypothesis-profile=ci --confcutdir=$$(dirname $$1) $$1 > $(ARM)/$$0-$$(basename $$1).log 2>&1; \
+	    status=$$?; echo "== $$0 $$1"; tail -n 40 $(ARM)/$$0-$$(basename $$1).log; exit $$status'
+
+arm-python: $(ARM)/python/.set-up
+$(ARM)/python/.set-up: tests/arm64_python.sh constraints.txt
+	command -v aarch64-linux-gnu-g++ > /dev/null || \
+	    { echo "make test-arm needs aarch64-linux-gnu-g++, Debian's g++-aarch64-linux-gnu"; exit 1; }
+	$(PYTHON) -m venv $(ARM)/venv
+	$(ARM)/venv/bin/python -m pip install --quiet cmake
+	PYTHON=$(ARM)/venv/bin/python tests/arm64_python.sh $(@D) --constraint constraints.txt \
+	    numpy safetensors pytest hypothesis nanobind
+	touch $@
 
 # For quick rebuilds: wants cmake and nanobind where PYTHON and PATH find them.
 native:

@@ -5,11 +5,13 @@
 #include <string>
 
 namespace skinny {
-namespace {
 
 bool supported(Isa set) {
   if (set == Isa::baseline) return true;
-#if defined(__x86_64__)
+#if defined(__aarch64__)
+  return set == Isa::neon;  // part of every 64-bit ARM processor
+#elif defined(__x86_64__)
+  if (set == Isa::neon) return false;
   __builtin_cpu_init();
   bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
               __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
@@ -22,19 +24,25 @@ bool supported(Isa set) {
 #endif
 }
 
+namespace {
+
 Isa detect() {
   const char* wish = std::getenv("SKINNY_ISA");
-  for (Isa set : {Isa::avx512, Isa::avx2, Isa::baseline}) {
-    if (!wish || !*wish) {
-      if (supported(set)) return set;
-    } else if (std::string(wish) == name(set)) {
+  if (!wish || !*wish) {
+    Isa best = Isa::baseline;
+    for (Isa set : every_isa)
+      if (supported(set)) best = set;
+    return best;
+  }
+  for (Isa set : every_isa) {
+    if (std::string(wish) == name(set)) {
       if (supported(set)) return set;
       throw std::invalid_argument("SKINNY_ISA=" + std::string(wish) +
                                   " asks for instructions this CPU does not have; unset it");
     }
   }
   throw std::invalid_argument("SKINNY_ISA=" + std::string(wish) +
-                              " is unknown; it may be baseline, avx2 or avx512");
+                              " is unknown; it may be baseline, neon, avx2 or avx512");
 }
 
 }  // namespace
@@ -45,7 +53,12 @@ Isa isa() {
 }
 
 const char* name(Isa set) {
-  return set == Isa::avx512 ? "avx512" : set == Isa::avx2 ? "avx2" : "baseline";
+  switch (set) {
+    case Isa::avx512: return "avx512";
+    case Isa::avx2: return "avx2";
+    case Isa::neon: return "neon";
+    default: return "baseline";
+  }
 }
 
 }  // namespace skinny

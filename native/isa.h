@@ -16,9 +16,13 @@
 
 namespace skinny {
 
-enum class Isa { baseline, avx2, avx512 };
+enum class Isa { baseline, neon, avx2, avx512 };
+constexpr Isa every_isa[] = {Isa::baseline, Isa::neon, Isa::avx2, Isa::avx512};  // the best last
 
-// The best set this CPU has, or the one SKINNY_ISA=baseline|avx2|avx512 asks for. Throws
+// Does this CPU have it?
+bool supported(Isa set);
+
+// The best set this CPU has, or the one SKINNY_ISA=baseline|neon|avx2|avx512 asks for. Throws
 // std::invalid_argument if SKINNY_ISA names an unknown set or one this CPU lacks.
 Isa isa();
 
@@ -35,6 +39,13 @@ const char* name(Isa set);
   (::skinny::isa() == ::skinny::Isa::avx512 ? ::skinny::avx512::table    \
    : ::skinny::isa() == ::skinny::Isa::avx2 ? ::skinny::avx2::table      \
                                             : ::skinny::baseline::table)
+#elif defined(__aarch64__)
+#define SKINNY_DECLARE_KERNELS(Type, table)       \
+  namespace skinny::baseline { extern const Type table; } \
+  namespace skinny::neon { extern const Type table; }
+#define SKINNY_CHOOSE(table)                                         \
+  (::skinny::isa() == ::skinny::Isa::neon ? ::skinny::neon::table    \
+                                          : ::skinny::baseline::table)
 #else
 #define SKINNY_DECLARE_KERNELS(Type, table) \
   namespace skinny::baseline { extern const Type table; }

@@ -120,7 +120,19 @@ def test_an_instruction_set_that_is_none_is_told():
         text=True,
     )
     assert SkinnyError.__name__ in done.stderr
-    assert "may be baseline, avx2 or avx512" in done.stderr
+    assert "may be baseline, neon, avx2 or avx512" in done.stderr
+
+
+def test_instructions_that_the_processor_lacks_are_refused():
+    module = pytest.importorskip("skinny._native", reason="the native extension was not built")
+    for name in {"neon", "avx2", "avx512"} - set(module.isas()):
+        done = subprocess.run(
+            [sys.executable, "-c", "from skinny import native; native.extension()"],
+            env=os.environ | {"SKINNY_ISA": name},
+            capture_output=True,
+            text=True,
+        )
+        assert f"SKINNY_ISA={name} asks for instructions this CPU does not have" in done.stderr
 
 
 @pytest.mark.parametrize(("wish", "threads"), [("3", 3), ("1", 1)])

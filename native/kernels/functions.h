@@ -27,6 +27,8 @@ inline Vec root(Vec v) {
   return _mm512_sqrt_ps(v);
 #elif defined(__AVX2__)
   return _mm256_sqrt_ps(v);
+#elif defined(SKINNY_NEON)
+  return vsqrtq_f32(v);
 #else
   for (int i = 0; i < V; ++i) v[i] = sqrtf(v[i]);
   return v;

@@ -15,8 +15,8 @@ inline float total(Vec v) {
   return lane[0];
 }
 
-// The dot product of one packed row with x: sixteen (eight) columns at a time, the values expanded
-// to the lanes of their bits. The values are prefetched: the processor's own prefetcher stops at
+// The dot product of one packed row with x: a vector of columns at a time, the values expanded to the
+// lanes of their bits. The values are prefetched: the processor's own prefetcher stops at
 // page boundaries.
 constexpr size_t ahead = 1024;  // floats
 
@@ -69,6 +69,48 @@ float mask_row(const uint64_t* mask, size_t words, const float* values, const fl
   return total((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
+#elif defined(SKINNY_NEON)
+
+// For each of 16 masks, which bytes of the next four values the bytes of each lane take; 255, of a
+// lane that takes none, makes a zero.
+struct Spread {
+  alignas(16) uint8_t bytes[16][16];
+  constexpr Spread() : bytes() {
+    for (int bits = 0; bits < 16; ++bits)
+      for (int i = 0, next = 0; i < 16; ++i) {
+        bool taken = bits >> i / 4 & 1;
+        bytes[bits][i] = static_cast<uint8_t>(taken ? next++ : 255);
+      }
+  }
+};
+constexpr Spread spread;
+
+inline Vec expand(const float* values, uint64_t bits) {
+  uint8x16_t four = vreinterpretq_u8_f32(vld1q_f32(values));
+  return vreinterpretq_f32_u8(vqtbl1q_u8(four, vld1q_u8(spread.bytes[bits & 15])));
+}
+
+float mask_row(const uint64_t* mask, size_t words, const float* values, const float* x) {
+  Vec sum[4] = {};
+  for (size_t w = 0; w < words; ++w) {
+    uint64_t word = mask[w];
+    __builtin_prefetch(values + ahead);
+    // The ones of each four bits, and of all bytes before each byte: so no address waits for the
+    // one before it.
+    uint64_t ones = word - (word >> 1 & 0x5555555555555555);
+    ones = (ones & 0x3333333333333333) + (ones >> 2 & 0x3333333333333333);
+    uint64_t until = ((ones + (ones >> 4)) & 0x0f0f0f0f0f0f0f0f) * 0x0101010101010101;
+    uint64_t before = until << 8;
+    for (int i = 0; i < 8; ++i, word >>= 8, ones >>= 8, before >>= 8, x += 8) {
+      const float* next = values + (before & 255);
+      sum[i % 2 * 2] += expand(next, word) * load(x);
+      sum[i % 2 * 2 + 1] += expand(next + (ones & 15), word >> 4) * load(x + 4);
+    }
+    values += until >> 56;
+  }
+  return total((sum[0] + sum[1]) + (sum[2] + sum[3]));
+}
+
 #endif
 
 // The same bit by bit, without reading past the row's last value.
@@ -80,7 +122,7 @@ float mask_row_plain(const uint64_t* mask, size_t words, const float* values, co
   return sum;
 }
 
-#if !defined(__AVX2__)
+#if !defined(__AVX2__) && !defined(SKINNY_NEON)
 constexpr auto mask_row = mask_row_plain;
 #endif
 

@@ -7,11 +7,8 @@
 
 namespace {
 
-#if defined(__AVX512F__)
-constexpr int product_rows = 6, product_vectors = 4;  // 24 sums in 32 registers
-#else
-constexpr int product_rows = 6, product_vectors = 2;  // 12 sums in 16 registers
-#endif
+constexpr int product_rows = 6;
+constexpr int product_vectors = many_registers ? 4 : 2;  // 24 sums in 32 registers, or 12 in 16
 constexpr size_t panel_floats = product_vectors * V;  // columns of `b` that are computed together
 
 // Entry (m, k) at data + m * row + k * column.
@@ -57,10 +54,10 @@ using ProductTile = void (*)(const Broadcast& a, const float* b, size_t b_stride
 
 template <int M>
 ProductTile product_tile_of(size_t vectors) {
-#if defined(__AVX512F__)
-  if (vectors == 4) return product_tile<M, 4>;
-  if (vectors == 3) return product_tile<M, 3>;
-#endif
+  if constexpr (product_vectors == 4) {
+    if (vectors == 4) return product_tile<M, 4>;
+    if (vectors == 3) return product_tile<M, 3>;
+  }
   return vectors == 2 ? product_tile<M, 2> : product_tile<M, 1>;
 }
 

@@ -42,28 +42,38 @@ void sparse(const TileInput& in, const SparseTaps<Index>& taps, float* out, size
     float* to = out + own->row * stride;
     Vec sum[R * C];
     begin(sum, to, own->row, accumulation);
-    for (const float* last = value + own->taps; value != last; ++value) {
+    const float* last = value + own->taps;
+    each_weight(value, last, [&](Vec weight) {
       const float* at = next;
       next = address(after);
       after = *index++;
-      Vec weight = splat(*value);
       for (int r = 0; r < R; ++r, at += row_stride)
         for (int c = 0; c < C; ++c) sum[r * C + c] += weight * load(at + c * V);
-    }
+    });
+    value = last;
     finish(sum, to, accumulation);
   }
 }
 
-// For each of 256 masks, the indices of its ones; entries after the last one are not used.
+// For each of 256 masks, the indices of its ones and their number; entries of `of` after the last
+// one are not used.
 struct OnesOf {
-  uint8_t of[256][8];
-  constexpr OnesOf() : of() {
+  uint8_t of[256][8], count[256];
+  constexpr OnesOf() : of(), count() {
     for (int mask = 0; mask < 256; ++mask)
-      for (int bit = 0, next = 0; bit < 8; ++bit)
-        if (mask >> bit & 1) of[mask][next++] = static_cast<uint8_t>(bit);
+      for (int bit = 0; bit < 8; ++bit)
+        if (mask >> bit & 1) of[mask][count[mask]++] = static_cast<uint8_t>(bit);
   }
 };
 constexpr OnesOf ones;
+
+inline size_t count_ones(uint8_t mask) {
+#if defined(__POPCNT__)
+  return static_cast<size_t>(__builtin_popcount(mask));
+#else
+  return ones.count[mask];  // without an instruction, or with a slow one (NEON)
+#endif
+}
 
 // Appends the indices of the ones in a mask; returns where the next list begins.
 inline uint8_t* expand_bytes(const uint8_t* mask, size_t bytes, uint8_t* next) {
@@ -74,7 +84,7 @@ inline uint8_t* expand_bytes(const uint8_t* mask, size_t bytes, uint8_t* next) {
     memcpy(&found, ones.of[mask[i]], sizeof found);
     found += first;
     memcpy(next, &found, sizeof found);
-    next += __builtin_popcount(mask[i]);
+    next += count_ones(mask[i]);
   }
   return next;
 }
@@ -114,11 +124,7 @@ size_t expand(const uint8_t* masks, size_t rows, size_t bytes, uint8_t* indices)
   return static_cast<size_t>(next - indices);
 }
 
-#if defined(__AVX512F__)
-constexpr int M = 6;  // 6 x 4 sums in 32 registers
-#else
-constexpr int M = 3;  // 3 x 4 sums in 16 registers
-#endif
+constexpr int M = many_registers ? 6 : 3;  // 6 x 4 sums in 32 registers, or 3 x 4 in 16
 
 template <int N>
 void dense_block(const TileInput& in, const ptrdiff_t* at, const float* weights, size_t taps,
@@ -133,10 +139,9 @@ void dense_block(const TileInput& in, const ptrdiff_t* at, const float* weights,
   for (size_t t = 0; t < taps; ++t, weights += M) {
     Vec value[N];
     for (int i = 0; i < N; ++i) value[i] = load(in.data + in.offsets[t] + at[i]);
-    for (int m = 0; m < M; ++m) {
-      Vec weight = splat(weights[m]);
+    each_of<M>(weights, [&](int m, Vec weight) {
       for (int i = 0; i < N; ++i) sum[m][i] += weight * value[i];
-    }
+    });
   }
   for (size_t m = 0; m < M && m < rows; ++m) finish(sum[m], out + m * stride, accumulation);
 }

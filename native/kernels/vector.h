@@ -10,6 +10,8 @@
 #include <immintrin.h>
 #elif defined(__SSE__)
 #include <xmmintrin.h>
+#elif defined(SKINNY_NEON)
+#include <arm_neon.h>
 #endif
 
 namespace {
@@ -20,6 +22,13 @@ constexpr int V = 16;
 constexpr int V = 8;
 #else
 constexpr int V = 4;
+#endif
+
+// Vector registers: 32 with AVX-512 and NEON, otherwise 16.
+#if defined(__AVX512F__) || defined(SKINNY_NEON)
+constexpr bool many_registers = true;
+#else
+constexpr bool many_registers = false;
 #endif
 
 typedef float Vec __attribute__((vector_size(4 * V)));
@@ -68,6 +77,25 @@ inline void store_some(float* to, Vec v, size_t count) {
 inline Vec join_lanes(Vec first, size_t count, Vec rest) {
   return _mm256_blendv_ps(rest, first, _mm256_castsi256_ps(first_lanes(count)));
 }
+#elif defined(SKINNY_NEON)
+inline Vec load_some(const float* from, size_t count) {
+  if (count >= V) return load(from);
+  float32x2_t low = vdup_n_f32(0), high = low;
+  if (count & 2) low = vld1_f32(from);
+  if (count == 1) low = vld1_lane_f32(from, low, 0);
+  if (count == 3) high = vld1_lane_f32(from + 2, high, 0);
+  return vcombine_f32(low, high);
+}
+inline void store_some(float* to, Vec v, size_t count) {
+  if (count >= V) return store(to, v);
+  if (count & 2) vst1_f32(to, vget_low_f32(v));
+  if (count == 1) vst1q_lane_f32(to, v, 0);
+  if (count == 3) vst1q_lane_f32(to + 2, v, 2);
+}
+inline Vec join_lanes(Vec first, size_t count, Vec rest) {
+  const IVec lane = {0, 1, 2, 3};
+  return lane < static_cast<int32_t>(count) ? first : rest;
+}
 #else
 inline Vec load_some(const float* from, size_t count) {
   Vec v{};
@@ -82,6 +110,45 @@ inline Vec join_lanes(Vec first, size_t count, Vec rest) {
 #endif
 // x - 0 is x, also for -0.0; the compiler makes it one broadcast from memory. (x + 0 is not.)
 inline Vec splat(float x) { return x - Vec{}; }
+
+// Weights that are multiplied with vectors one by one, each in every lane. x86 broadcasts a float
+// from memory for nothing; ARM's FMA takes a factor from any lane of a vector, so that V weights
+// take one load. Both call f in the order of the weights.
+#if defined(SKINNY_NEON)
+template <int I>
+inline Vec splat_lane(Vec v) {
+  return __builtin_shufflevector(v, v, I, I, I, I);
+}
+template <class F>
+inline void each_weight(const float* weight, const float* end, F f) {
+  for (; end - weight >= V; weight += V) {
+    Vec several = load(weight);
+    f(splat_lane<0>(several)), f(splat_lane<1>(several));
+    f(splat_lane<2>(several)), f(splat_lane<3>(several));
+  }
+  for (; weight != end; ++weight) f(splat(*weight));
+}
+// f(m, weight[m]) for m = First, ..., M - 1.
+template <int M, int First = 0, class F>
+inline void each_of(const float* weight, F f) {
+  constexpr int count = M - First < V ? M - First : V;
+  Vec several = load_some(weight + First, count);
+  f(First, splat_lane<0>(several));
+  if constexpr (count > 1) f(First + 1, splat_lane<1>(several));
+  if constexpr (count > 2) f(First + 2, splat_lane<2>(several));
+  if constexpr (count > 3) f(First + 3, splat_lane<3>(several));
+  if constexpr (count < M - First) each_of<M, First + V>(weight, f);
+}
+#else
+template <class F>
+inline void each_weight(const float* weight, const float* end, F f) {
+  for (; weight != end; ++weight) f(splat(*weight));
+}
+template <int M, class F>
+inline void each_of(const float* weight, F f) {
+  for (int m = 0; m < M; ++m) f(m, splat(weight[m]));
+}
+#endif
 
 // A NaN passes through both, as in PyTorch: the comparison is false and `v` stays. x86 has an
 // instruction for each, which returns its second operand where a NaN is compared; GCC takes two.

@@ -25,6 +25,8 @@ constexpr microseconds spin_for_a_task{50};
 inline void pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("isb");  // waits some cycles; ARM's own hint, yield, mostly waits none
 #else
   std::this_thread::yield();
 #endif

@@ -15,6 +15,7 @@ _Floats = NDArray[np.float32]
 _Ints = NDArray[np.int32]
 
 def isa() -> str: ...
+def isas() -> list[str]: ...
 
 # Codecs (native/bitmask.cpp, entropy.cpp, symbols.cpp); their callers are in skinny.packing.
 def bitmask_find(

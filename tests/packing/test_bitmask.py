@@ -114,7 +114,7 @@ def test_every_instruction_set_gives_the_same(tmp_path):
     import subprocess
     import sys
 
-    pytest.importorskip("skinny._native", reason="the native extension was not built")
+    native = pytest.importorskip("skinny._native", reason="the native extension was not built")
     program = """
 import hashlib, sys
 import numpy as np
@@ -129,15 +129,13 @@ assert np.array_equal(back, array)
 print(hashlib.sha256(mask.tobytes() + values.tobytes()).hexdigest())
 """
     seen = set()
-    for name in ("baseline", "avx2", "avx512"):
+    for name in native.isas():
         done = subprocess.run(
             [sys.executable, "-c", program],
             env=os.environ | {"SKINNY_ISA": name},
             capture_output=True,
             text=True,
         )
-        if done.returncode:
-            assert "this CPU does not have" in done.stderr, done.stderr
-        else:
-            seen.add(done.stdout)
+        assert done.returncode == 0, done.stderr
+        seen.add(done.stdout)
     assert len(seen) == 1
