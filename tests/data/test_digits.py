@@ -16,6 +16,14 @@ def test_every_digit_is_in_one_part_with_its_label():
     )
 
 
+def test_wherever_scikit_learn_keeps_them_they_are_the_same(monkeypatch):
+    usual = load_digits()
+    monkeypatch.setattr("skinny.data.digits.Path.exists", lambda path: False)
+    for one, other in zip(usual, load_digits(), strict=True):
+        assert torch.equal(one.images, other.images)
+        assert torch.equal(one.labels, other.labels)
+
+
 def test_pixels_use_the_full_range():
     train, _ = load_digits()
     assert train.images.min() == 0

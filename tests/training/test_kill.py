@@ -22,7 +22,7 @@ TIMEOUT = 600  # seconds until a hanging test is given up
 # graph take longer than anything else here, so that they are done once.
 FORKS = """
 import dataclasses, gc, json, os, signal, sys
-import sklearn.datasets, torch
+import torch
 import skinny.cli.train
 from skinny.export import model
 from skinny.export.examples import Examples
