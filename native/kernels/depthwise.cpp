@@ -79,10 +79,11 @@ void pad_row(const PaddedRows& own, const float* from, float* to) {
   zero(to, left + (width + V - 1) / V * V, own.entries);
 }
 
-// The even columns are one residue, the odd ones the other; which is which, the padding tells.
+// The even columns have one residue, the odd ones the other; which is which, the padding tells.
 void pad_row_by_two(const PaddedRows& own, const float* from, float* to) {
   size_t odd = own.padding % 2, half = own.padding / 2;
-  float *even_residue = to + odd * own.residue_stride, *odd_residue = to + (1 - odd) * own.residue_stride;
+  float* even_residue = to + odd * own.residue_stride;
+  float* odd_residue = to + (1 - odd) * own.residue_stride;
   size_t even_left = half < own.entries ? half : own.entries;
   size_t odd_left = half + odd < own.entries ? half + odd : own.entries;
   zero(even_residue, 0, even_left);

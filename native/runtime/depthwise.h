@@ -25,8 +25,9 @@ struct DepthwiseRows {
   float bias, low, high;
 };
 
-// Rows of an image, copied with zeros before and after them, in `stride` residues: entry i of residue p
-// is column i * stride + p - padding. The vector after a residue's entries is written, too.
+// Rows of an image, copied with zeros before and after them, divided by the column's residue modulo
+// `stride`: entry i of residue r is column i * stride + r - padding. The vector after a residue's
+// entries is written, too.
 struct PaddedRows {
   const float* from;
   size_t from_stride;
@@ -34,7 +35,7 @@ struct PaddedRows {
   size_t stride, padding;
   float* to;
   size_t residue_stride;  // from one residue to the next, and to the next row's first
-  size_t entries;       // of a residue
+  size_t entries;         // of a residue
 };
 
 struct DepthwiseKernels {

@@ -57,7 +57,7 @@ class Depthwise : public Step {
   DepthwiseColumns columns_;
   std::vector<uint32_t> masks_;
   std::vector<float> zeros_;  // a row above or below the image
-  // Others read copies of the rows under a strip, with their padding, in residues (PaddedRows).
+  // Others read copies of the rows under a strip, with their padding, by residues (PaddedRows).
   size_t entries_ = 0, residue_floats_ = 0, row_floats_ = 0;
   std::vector<size_t> first_;      // of each output channel, and after the last
   std::vector<int32_t> offsets_;  // of each non-zero tap
