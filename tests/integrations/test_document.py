@@ -19,7 +19,8 @@ def test_the_snippets_of_the_document_run(tmp_path, monkeypatch):
 
 
 def test_the_document_names_the_versions_that_are_installed_and_pinned():
-    assert set(VERSIONS) == {"torch", "lightning", "transformers", "accelerate"}
+    trainers = {"torch", "lightning", "transformers", "accelerate"}
+    assert set(VERSIONS) == trainers | {"datasets", "tensorboard"}
     pinned = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
     for name, version in VERSIONS.items():
         assert importlib.metadata.version(name).partition("+")[0] == version

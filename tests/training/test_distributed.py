@@ -14,6 +14,7 @@ import torch._dynamo  # which DistributedDataParallel loads: here once, before r
 from tests.iht.processes import run
 
 import skinny
+from skinny.cli.main import main
 from skinny.data.share import Share
 from skinny.errors import SkinnyError
 from skinny.training import Config, RunFolder, Silent, checkpoint, load_run, outcome, packed, train
@@ -157,6 +158,17 @@ def test_shares_make_up_the_batch_in_its_order(images, count):
     shares = [batch[Share(index, count).of(images)] for index in range(count)]
     assert list(chain(*shares)) == batch
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+def test_a_process_that_cannot_join_the_others_says_so_in_one_sentence(monkeypatch, capsys):
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.delenv("MASTER_ADDR", raising=False)
+    assert main(["train", "demo", "--plan"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("skinny: this process has a RANK, and cannot join the others: ")
+    assert "MASTER_ADDR" in error
+    assert error.count("\n") == 1
 
 
 DIES = """

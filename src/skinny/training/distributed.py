@@ -108,12 +108,18 @@ def joined() -> Iterator[Ranks]:
     When one of them fails, all end, and one of them says why: whoever notices first. A rank that
     was killed can say nothing, and then the first to miss it does.
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) < 2 or dist.is_initialized():
+    if "RANK" not in os.environ or os.environ.get("WORLD_SIZE") == "1" or dist.is_initialized():
         yield ranks()
         return
-    store, index, count = next(rendezvous("env://"))
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-    dist.init_process_group(backend, store=store, rank=index, world_size=count)
+    try:
+        store, index, count = next(rendezvous("env://"))
+        dist.init_process_group(backend, store=store, rank=index, world_size=count)
+    except (RuntimeError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise SkinnyError(
+            f"this process has a RANK, and cannot join the others: {reason:.300}"
+        ) from error
     before = signal.signal(signal.SIGTERM, _end)
     try:
         with warnings.catch_warnings():
