@@ -8,7 +8,7 @@
 # make bench-avx2  the benchmark of inference as on a processor without AVX-512 (Linux, Intel)
 # make sanitize  tests of kernels and coders, and SANITIZE_CASES (1000) files of the fuzzer, under
 #                AddressSanitizer and UBSan, with every instruction set of the machine
-# make test-arm  the same tests on an emulated ARM processor, with NEON and without (Debian)
+# make test-arm  the same tests on an emulated ARM processor with NEON (Debian)
 
 PYTHON ?= python3
 VENV := .venv
@@ -114,7 +114,8 @@ test-arm: arm-python
 	cp -R src/skinny $(ARM)/tree/ && rm -f $(ARM)/tree/skinny/_native*.so
 	$(ARM)/venv/bin/cmake --install $(ARM)/native --prefix $(ARM)/tree
 	test "$$($(EMULATED) -c 'from skinny import native; print(native.extension().isa())')" = neon
-	for isa in neon baseline; do for tests in $(SANITIZED_TESTS); do echo $$isa $$tests; done; done | \
+	for tests in $(SANITIZED_TESTS:%=neon:%) baseline:tests/runtime/test_kernels.py; do \
+	    echo $$tests | tr : " "; done | \
 	xargs -P 2 -L 1 sh -c 'SKINNY_ISA=$$0 $(EMULATED) -m pytest -q -p no:cacheprovider \
 	    --hypothesis-profile=ci --confcutdir=$$(dirname $$1) $$1 > $(ARM)/$$0-$$(basename $$1).log 2>&1; \
 	    status=$$?; echo "== $$0 $$1"; tail -n 40 $(ARM)/$$0-$$(basename $$1).log; exit $$status'

@@ -25,9 +25,10 @@ ln -s usr/lib "$folder/root/lib"  # packages of some releases say /lib, others /
 for package in "$folder"/apt/archives/*.deb; do dpkg-deb -x "$package" "$folder/root"; done
 rm -r "$folder/apt"
 
-# By its argument 0 Python finds its library, and starts itself again.
+# Of 64-bit ARM, a processor without extensions: with SVE, NumPy's OpenBLAS warns of divisions by zero
+# in products of finite numbers. By its argument 0 Python finds its library, and starts itself again.
 python="$folder/root/usr/bin/python"
-printf '#!/bin/sh\nexec qemu-aarch64 -L "%s" -0 "%s" "%s" "$@"\n' \
+printf '#!/bin/sh\nexec qemu-aarch64 -cpu cortex-a72 -L "%s" -0 "%s" "%s" "$@"\n' \
     "$folder/root" "$python" "$(readlink -f "$folder/root/usr/bin/python3")" > "$python"
 chmod +x "$python"
 version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
