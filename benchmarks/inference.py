@@ -1,21 +1,27 @@
 """NIN and AlexNet, sparse, on our runtime and on ONNX Runtime, OpenVINO, PyTorch and DeepSparse.
 
     python -m benchmarks inference [--suite zoo] [--quick] [--only "batch 1"]
+    python -m benchmarks inference --interpreted
 
 Random weights with uniform random masks, the same for everyone, and one network pruned by training
 (the narrow NIN of docs/results.md at 90 %, or another that `--trained` names). Everyone
 gets the same number of threads; contenders take turns in bursts. DeepSparse 1.8.0 runs in an
 environment of its own, .venv-deepsparse, which `make bench` tries to make. `make bench-avx2` runs
-this benchmark with AVX-512 hidden from everyone. The suites `zoo` and `busy` are in
+this benchmark with AVX-512 hidden from everyone. `--interpreted` compares generated kernels with
+the interpreting ones alone, on one thread and by its CPU time, for machines that are not quiet. The
+suites `zoo` and `busy` are in
 benchmarks/zoo.py.
 """
 
 import argparse
 import json
+import os
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 from typing import NamedTuple
+from unittest import mock
 
 import numpy as np
 import torch
@@ -58,6 +64,7 @@ CASES = [
     Case("alexnet", 0.90, 1, 12, 4.0, None),
     Case("alexnet", 0.75, 1, 12, 2.0, None),
 ]
+_HEADER = row("case", "skinny", *PEERS, "deepsparse", "x dense", "wanted", "x sparse", "wanted")
 IMAGES = {"nin-cifar": (3, 32, 32), "alexnet": (3, 227, 227)}
 
 
@@ -66,6 +73,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--suite", choices=("paper", "zoo", "busy"), default="paper")
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
     parser.add_argument("--only", default="", help="the cases whose name has this in it")
+    parser.add_argument(
+        "--interpreted", action="store_true", help="against ourselves without generated code"
+    )
     parser.add_argument("--trained", type=Path, default=TRAINED, help="a packed, trained model")
     options = parser.parse_args([] if arguments is None else arguments)
     rounds = 4 if options.quick else 15
@@ -76,16 +86,20 @@ def main(arguments: list[str] | None = None) -> None:
     module = native.extension()
     print(f"our kernels: {'NumPy' if module is None else module.isa()}")
     print(f"best of {rounds} interleaved bursts, milliseconds; ratios of the best\n")
-    print(row("case", "skinny", *PEERS, "deepsparse", "x dense", "wanted", "x sparse", "wanted"))
+    run = _run_interpreted if options.interpreted else _run
+    if options.interpreted:
+        print(row("case", "generated", "interpreted", "x", "code kB"))
+    else:
+        print(_HEADER)
     with tempfile.TemporaryDirectory() as folder:
         for case in CASES:
             title = f"{case.model} {case.sparsity:.0%} batch {case.batch}"
             if options.only in title:
-                _run(title, pack_case(case, Path(folder)), case, rounds)
+                run(title, pack_case(case, Path(folder)), case, rounds)
         for batch in (64, 1):
             title = f"{options.trained.stem} batch {batch}"
             if options.only in title:
-                _run(title, options.trained, Case("", 0, batch, 20, 0, None), rounds)
+                run(title, options.trained, Case("", 0, batch, 20, 0, None), rounds)
 
 
 def pack_case(case: Case, folder: Path) -> Path:
@@ -136,6 +150,37 @@ def _run(title: str, path: Path, case: Case, rounds: int) -> None:
     cells.append("-" if sparse is None else f"{sparse / ours:.2f}")
     cells.append("-" if case.deepsparse_target is None else f"{case.deepsparse_target:.1f}")
     print(row(title, *cells), flush=True)
+
+
+def _run_interpreted(title: str, path: Path, case: Case, rounds: int) -> None:
+    """One thread's CPU time with and without generated code (SKINNY_JIT), in turn."""
+    nets = {}
+    for name, wish in (("generated", "1"), ("interpreted", "0")):
+        with mock.patch.dict(os.environ, SKINNY_JIT=wish):
+            nets[name] = load(path, threads=1)
+            x = np.random.default_rng(0).standard_normal(
+                (case.batch, *nets[name].input_shape), np.float32
+            )
+            nets[name](x, preprocessed=True)  # code is made for a batch mode at its first call
+    expected = nets["interpreted"](x, preprocessed=True)
+    check_equal("generated code", nets["generated"](x, preprocessed=True), expected)
+    best = dict.fromkeys(nets, float("inf"))
+    for _ in range(rounds * case.calls):
+        for name, net in nets.items():
+            began = time.thread_time()
+            net(x, preprocessed=True)
+            best[name] = min(best[name], 1e3 * (time.thread_time() - began))
+    code = sum(step.code_bytes for step in nets["generated"].profile(case.batch, 1).rows)
+    print(
+        row(
+            title,
+            f"{best['generated']:.3f}",
+            f"{best['interpreted']:.3f}",
+            f"{best['interpreted'] / best['generated']:.2f}",
+            f"{code / 1e3:.0f}",
+        ),
+        flush=True,
+    )
 
 
 def _start_deepsparse(path: Path, inputs: dict, folder: Path, expected: np.ndarray):

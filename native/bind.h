@@ -9,6 +9,7 @@ void bind_bitmask(nanobind::module_& m);
 void bind_entropy(nanobind::module_& m);
 void bind_symbols(nanobind::module_& m);
 void bind_runtime(nanobind::module_& m);
+void bind_jit(nanobind::module_& m);
 void bind_tensors(nanobind::module_& m);
 
 }  // namespace skinny

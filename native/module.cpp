@@ -15,5 +15,6 @@ NB_MODULE(_native, m) {
   skinny::bind_entropy(m);
   skinny::bind_symbols(m);
   skinny::bind_runtime(m);
+  skinny::bind_jit(m);
   skinny::bind_tensors(m);
 }

@@ -162,6 +162,8 @@ void bind_runtime(nb::module_& m) {
       .def_static("singles", &Engine::singles, arg("images"))
       .def("workspace_bytes", &Engine::workspace_bytes, nb::kw_only(), arg("images"),
            arg("threads"))
+      .def("generate", &Engine::generate, nb::kw_only(), arg("mode"), arg("max_bytes"),
+           nb::call_guard<nb::gil_scoped_release>())
       .def("run_floats",
            [](const Engine& e, const Floats& x, const Result& y, size_t threads, bool timed) {
              return run(e, {nullptr, x.data(), {}, {}, 0}, x.size(), y, threads, timed);

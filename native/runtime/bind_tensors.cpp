@@ -117,6 +117,8 @@ void bind_tensors(nb::module_& m) {
       .def("add_reindex", &add_reindex, nb::kw_only(), arg("source"), arg("target"), arg("index"))
       .def("add_fill", &add_fill, nb::kw_only(), arg("target"), arg("value"))
       .def("workspace_bytes", &TensorProgram::workspace_bytes, nb::kw_only(), arg("threads"))
+      .def("generate", &TensorProgram::generate, nb::kw_only(), arg("max_bytes"),
+           nb::call_guard<nb::gil_scoped_release>())
       .def("run", &run, nb::kw_only(), arg("inputs"), arg("outputs"), arg("threads"), arg("timed"));
   bind_tensor_axes(m, program);
   bind_tensor_images(program);

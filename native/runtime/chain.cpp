@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <utility>
 
 #include "steps.h"
 
@@ -102,53 +104,113 @@ void Chain::copy_tile(const Grid& grid, const float* from, float* to, size_t row
       SKINNY_CHOOSE(tile).copy(from, channel_stride, to, stride, channels, floats);
 }
 
-// One tile, through all stages.
-void Chain::run_tile(const Grid& grid, const ThreadContext& context, size_t row, size_t tile_across,
-                     const Ring* ring) const {
-  size_t lanes = grid.lanes, stride = tile_vectors * lanes;
-  Range across = partition(grid.row_vectors, tile_across, grid.tiles_across);  // of like width
-  size_t rows = std::min(tile_rows, grid.rows - row);
-  size_t vectors = across.end - across.begin;
-  size_t column = across.begin * lanes, floats = vectors * lanes;
-  float* buffers[2] = {context.scratch, context.scratch + max_channels() * stride};
-  const float* from = context.at(grid.in.offset + first + row * in.row_stride) + column;
-  auto row_stride = static_cast<ptrdiff_t>(in.row_stride * context.n);
-  if (copied_offsets) {
-    float* copied = buffers[1] + max_channels() * stride;
-    copy_tile(grid, from, copied, rows, floats);
-    from = copied;
-    row_stride = static_cast<ptrdiff_t>(floats);
+// Neighbouring tiles of one shape: generated code that the processor has fetched is run for all of
+// them, layer by layer.
+struct Chain::Strip {
+  static constexpr size_t most = 4;
+  size_t rows = 0, vectors = 0, count = 0;
+  bool direct = false;  // stored where they belong at once, not by way of the scratch buffer
+  struct Tile {
+    size_t row, column;
+  } tiles[most];
+};
+
+// Tiles at once: their scratch buffers and the code of a layer's block fit a second-level cache.
+size_t Chain::strip_tiles(const Grid& grid) const {
+  constexpr size_t cached = 98304;  // floats
+  return std::clamp(cached / (2 * max_channels() * tile_vectors * grid.lanes), size_t{1},
+                    Strip::most);
+}
+
+// Tiles are numbered row by row.
+void Chain::run_tiles(const Grid& grid, const ThreadContext& context, Range tiles,
+                      const Ring* ring) const {
+  size_t lanes = grid.lanes, most = strip_tiles(grid);
+  Strip strip;
+  for (size_t tile = tiles.begin; tile < tiles.end; ++tile) {
+    size_t row = tile / grid.tiles_across * tile_rows;
+    Range across = partition(grid.row_vectors, tile % grid.tiles_across,
+                             grid.tiles_across);  // of like width
+    size_t rows = std::min(tile_rows, grid.rows - row);
+    size_t column = across.begin * lanes, vectors = across.end - across.begin;
+    // A tile of one row that ends inside the row is stored where it belongs at once.
+    bool direct = !flat && rows == 1 && column + vectors * lanes <= grid.columns;
+    if (strip.count == most || rows != strip.rows || vectors != strip.vectors ||
+        direct != strip.direct) {
+      if (strip.count) run_strip(grid, context, strip, ring);
+      strip = {rows, vectors, 0, direct, {}};
+    }
+    strip.tiles[strip.count++] = {row, column};
   }
+  if (strip.count) run_strip(grid, context, strip, ring);
+}
+
+// The tiles of a strip, through all stages.
+void Chain::run_strip(const Grid& grid, const ThreadContext& context, const Strip& strip,
+                      const Ring* ring) const {
+  size_t stride = tile_vectors * grid.lanes, floats = strip.vectors * grid.lanes;
+  size_t each = max_channels() * stride, most = strip_tiles(grid);
+  const float* from[Strip::most];
+  float* to[Strip::most];
+  auto row_stride = static_cast<ptrdiff_t>(in.row_stride * context.n);
+  for (size_t t = 0; t < strip.count; ++t) {
+    auto [row, column] = strip.tiles[t];
+    from[t] = context.at(grid.in.offset + first + row * in.row_stride) + column;
+    if (copied_offsets) {
+      const ConvWeights& weights = *stages[0].weights;
+      float* copied = context.scratch + 2 * most * each +
+                      t * weights.taps() * weights.groups() * stride;
+      copy_tile(grid, from[t], copied, strip.rows, floats);
+      from[t] = copied;
+    }
+  }
+  if (copied_offsets) row_stride = static_cast<ptrdiff_t>(floats);
+  const jit::ChainCode* generated = code_->get();
   for (size_t s = 0; s < stages.size(); ++s) {
     const Stage& stage = stages[s];
     const TapOffsets& offsets = s == 0 && copied_offsets ? *copied_offsets : stage.offsets;
-    bool last = s + 1 == stages.size();
-    // A tile of one row that ends inside the row is stored where it belongs at once, any other one
-    // by way of the scratch buffer.
-    bool direct = last && !flat && rows == 1 && column + floats <= grid.columns;
-    float* to = buffers[s % 2];
+    bool last = s + 1 == stages.size(), direct = last && strip.direct;
     size_t to_stride = stride;
+    for (size_t t = 0; t < strip.count; ++t) to[t] = context.scratch + (s % 2 * most + t) * each;
     if (direct) {
-      to = (ring ? ring->row(0, row) : context.at(grid.out.at(0, row))) + column;
       to_stride = ring ? ring->rows * ring->floats : out.channel_stride * context.n;
+      for (size_t t = 0; t < strip.count; ++t) {
+        auto [row, column] = strip.tiles[t];
+        to[t] = (ring ? ring->row(0, row) : context.at(grid.out.at(0, row))) + column;
+      }
     }
+    const jit::TileCode* code =
+        generated ? generated->find(s, strip.rows, strip.vectors) : nullptr;
     for (size_t i = split_channels ? context.rank : 0; i < stage.weights->range_count();
          i += split_channels ? context.size : 1) {
-      stage.weights->run(i, offsets, from, row_stride, static_cast<int>(rows),
-                         static_cast<int>(vectors), to, to_stride, stage.bias.data(),
-                         stage.epilogue);
       Range channels = stage.weights->channels(i);
-      if (last && !direct)
-        store_tile(grid, context, ring, to, channels, row, column, rows, floats);
+      if (code)
+        code->run(i, offsets, from, row_stride, strip.rows, strip.vectors, to, to_stride,
+                  strip.count);
+      for (size_t t = 0; t < strip.count; ++t) {
+        if (!code)
+          stage.weights->run(i, offsets, from[t], row_stride, static_cast<int>(strip.rows),
+                             static_cast<int>(strip.vectors), to[t], to_stride, stage.bias.data(),
+                             stage.epilogue);
+        else if (const Activation& other = stage.epilogue.activation;
+                 other.kind != ActivationKind::none)
+          for (size_t c = channels.begin; c < channels.end; ++c)
+            SKINNY_CHOOSE(pointwise).activate(other, to[t] + c * to_stride, to[t] + c * to_stride,
+                                              strip.rows * floats);
+        if (last && !direct)
+          store_tile(grid, context, ring, to[t], channels, strip.tiles[t].row,
+                     strip.tiles[t].column, strip.rows, floats);
+      }
     }
-    from = to;
+    std::copy(to, to + strip.count, from);
     row_stride = static_cast<ptrdiff_t>(floats);
   }
 }
 
 void Chain::run_pooled(const Grid& grid, const ThreadContext& context, Range range) const {
   size_t floats = grid.tiles_across * tile_columns * grid.lanes;
-  Ring ring{context.scratch + 2 * max_channels() * tile_vectors * grid.lanes, ring_rows(), floats};
+  size_t tiles = 2 * strip_tiles(grid) * max_channels() * tile_vectors * grid.lanes;
+  Ring ring{context.scratch + tiles, ring_rows(), floats};
   float* scratch = ring.data + out.channels * ring.rows * ring.floats;
   auto [begin, end] = range;
   // Not the first window's first row: of dilated windows that begin in the padding, a later one may
@@ -157,9 +219,9 @@ void Chain::run_pooled(const Grid& grid, const ThreadContext& context, Range ran
       *std::min_element(pool->rows.begin.begin() + static_cast<ptrdiff_t>(begin),
                         pool->rows.begin.begin() + static_cast<ptrdiff_t>(end)));
   for (size_t y = begin; y < end; ++y) {
-    for (; next < static_cast<size_t>(pool->rows.end[y]); ++next)
-      for (size_t across = 0; across < grid.tiles_across; ++across)
-        run_tile(grid, context, next, across, &ring);
+    auto stop = std::max(next, static_cast<size_t>(pool->rows.end[y]));
+    run_tiles(grid, context, {next * grid.tiles_across, stop * grid.tiles_across}, &ring);
+    next = stop;
     for (size_t channel = 0; channel < out.channels; ++channel)
       pool->run(y, [&](size_t i) { return ring.row(channel, i); }, width, context.n, scratch,
                 context.at(grid.out.at(channel, y)));
@@ -185,10 +247,44 @@ void Chain::run(const ThreadContext& context) const {
       run_pooled(grid, context, own);
       continue;
     }
-    for (size_t tile = own.begin; tile < own.end; ++tile)
-      run_tile(grid, context, tile / grid.tiles_across * tile_rows, tile % grid.tiles_across,
-               nullptr);
+    run_tiles(grid, context, own, nullptr);
   }
+}
+
+std::vector<size_t> generate_code(const std::vector<std::shared_ptr<const Step>>& steps, size_t n,
+                                  size_t most) {
+  std::vector<size_t> bytes;
+  for (const auto& step : steps) {
+    step->generate(n, most);
+    bytes.push_back(step->code_bytes());
+    most -= std::min(most, bytes.back());
+  }
+  return bytes;
+}
+
+void Chain::generate(size_t n, size_t most) const {
+  if (!code_->begin()) return;
+  Grid grid(*this, n);
+  std::array<size_t, tile_vectors + 1> across{};  // tiles of a row, by their vectors
+  for (size_t i = 0; i < grid.tiles_across; ++i) {
+    Range vectors = partition(grid.row_vectors, i, grid.tiles_across);
+    ++across[vectors.end - vectors.begin];
+  }
+  std::vector<jit::TileShape> shapes;
+  for (auto [rows, down] : {std::pair{tile_rows, grid.rows / tile_rows},
+                            std::pair{grid.rows % tile_rows, size_t{1}}})
+    for (size_t vectors = 1; vectors <= tile_vectors; ++vectors)
+      if (rows && down && across[vectors])
+        shapes.push_back({rows, vectors, down * across[vectors] * samples.count});
+  code_->set(std::make_unique<const jit::ChainCode>(
+      stages, copied_offsets ? *copied_offsets : stages[0].offsets,
+      static_cast<ptrdiff_t>(copied_offsets ? tile_columns * grid.lanes : in.row_stride * n),
+      shapes, most));
+}
+
+size_t Chain::code_bytes() const {
+  const jit::ChainCode* code = code_->get();
+  return code ? code->bytes() : 0;
 }
 
 double Chain::work() const {
@@ -212,9 +308,9 @@ size_t Chain::ring_rows() const {
 
 size_t Chain::scratch(size_t n) const {
   Grid grid(*this, n);
-  size_t size = 2 * max_channels() * tile_vectors * grid.lanes;
-  if (copied_offsets)
-    size += stages[0].weights->taps() * stages[0].weights->groups() * tile_vectors * grid.lanes;
+  size_t each = strip_tiles(grid) * tile_vectors * grid.lanes;
+  size_t size = 2 * max_channels() * each;
+  if (copied_offsets) size += stages[0].weights->taps() * stages[0].weights->groups() * each;
   if (!pool) return size;
   size_t floats = grid.tiles_across * tile_columns * grid.lanes;
   return size + out.channels * ring_rows() * floats + pool->scratch(width, n);

@@ -178,6 +178,29 @@ void ConvWeights::run_masks(const Block& block, const TileInput& from, SparseTil
   }
 }
 
+std::vector<NonZero> ConvWeights::non_zeros(size_t index, size_t which) const {
+  const Block& block = ranges_[index].blocks[which];
+  std::vector<uint8_t> expanded;
+  const uint8_t* small = block.small.data();
+  if (!block.masks.empty()) {
+    expanded.resize(block.values.size() + index_slack);
+    SKINNY_CHOOSE(tile).expand(block.masks.data(), block.rows.size(), mask_bytes(block.taps),
+                               expanded.data());
+    small = expanded.data();
+  }
+  std::vector<size_t> first(ranges_[index].end - ranges_[index].begin + 1);  // of each row
+  for (const RowTaps& own : block.rows) first[own.row + 1u] = own.taps;
+  for (size_t row = 1; row < first.size(); ++row) first[row] += first[row - 1];
+  std::vector<NonZero> found(block.values.size());
+  size_t next = 0;
+  for (const RowTaps& own : block.rows)
+    for (size_t i = 0; i < own.taps; ++i, ++next)
+      found[first[own.row] + i] = {
+          own.row, block.large.empty() ? uint32_t{small[next]} : uint32_t{block.large[next]},
+          block.values[next]};
+  return found;
+}
+
 size_t ConvWeights::bytes() const {
   size_t total = 0;
   for (const ChannelRange& range : ranges_)

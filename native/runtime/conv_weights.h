@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "jit/non_zero.h"
 #include "tile.h"
 #include "view.h"
 
@@ -54,6 +55,10 @@ class ConvWeights {
   bool dense() const { return dense_; }
   size_t range_count() const { return ranges_.size(); }
   Range channels(size_t index) const { return {ranges_[index].begin, ranges_[index].end}; }
+  size_t group(size_t index) const { return ranges_[index].group; }
+  size_t block_count() const { return ranges_[0].blocks.size(); }
+  // Sparse weights of a block, by row (from the range's first channel) and then by tap.
+  std::vector<NonZero> non_zeros(size_t index, size_t block) const;
   size_t bytes() const;
   size_t values() const;  // stored, each of which a tile multiplies with
 

@@ -107,6 +107,10 @@ size_t Engine::singles(size_t images) {
   return images / max_images * single_count(max_images) + single_count(images % max_images);
 }
 
+std::vector<size_t> Engine::generate(Mode mode, size_t most) const {
+  return generate_code(program(mode).steps, mode == Mode::interleaved ? lanes() : 1, most);
+}
+
 size_t Engine::workspace_bytes(size_t images, size_t threads) const {
   size_t floats = 0, rest = images % max_images;
   if (rest) floats = Layout(*this, rest, threads).floats();

@@ -46,6 +46,9 @@ class Engine {
   static size_t singles(size_t images);
   // The memory that `run` takes for the values of a batch.
   size_t workspace_bytes(size_t images, size_t threads) const;
+  // Makes code for the steps of a mode, of at most `most` bytes together, unless that was done
+  // before; others may run the engine meanwhile. Returns the bytes of each step's code.
+  std::vector<size_t> generate(Mode mode, size_t most) const;
 
  private:
   struct Layout;

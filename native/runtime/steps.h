@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "conv_weights.h"
+#include "jit/chain_code.h"
 #include "linear_weights.h"
 #include "pointwise.h"
 #include "view.h"
@@ -57,7 +58,15 @@ class Step {
   // About how many nanoseconds one thread takes for one image, which tells how many threads the
   // step is worth; a tensor program asks for it.
   virtual double work() const { return 0; }
+  // Makes code for the step, of at most `most` bytes, unless it was asked for before. Others may run
+  // the step meanwhile.
+  virtual void generate(size_t /*n*/, size_t /*most*/) const {}
+  virtual size_t code_bytes() const { return 0; }
 };
+
+// Makes code for steps that are run on n interleaved images; returns the bytes of each one's.
+std::vector<size_t> generate_code(const std::vector<std::shared_ptr<const Step>>& steps, size_t n,
+                                  size_t most);
 
 // A step on images that is done for several samples, whose inputs and outputs lie at equal
 // distances. The programs of an Engine interleave images instead, and have one sample.
@@ -131,12 +140,18 @@ class Chain : public Step {
   void run(const ThreadContext& context) const override;
   size_t scratch(size_t n) const override;
   double work() const override;
+  void generate(size_t n, size_t most) const override;
+  size_t code_bytes() const override;
 
  private:
   struct Grid;
   struct Ring;
-  void run_tile(const Grid& grid, const ThreadContext& context, size_t row, size_t tile_across,
-                const Ring* ring) const;
+  struct Strip;
+  size_t strip_tiles(const Grid& grid) const;
+  void run_tiles(const Grid& grid, const ThreadContext& context, Range tiles,
+                 const Ring* ring) const;
+  void run_strip(const Grid& grid, const ThreadContext& context, const Strip& strip,
+                 const Ring* ring) const;
   void run_pooled(const Grid& grid, const ThreadContext& context, Range rows) const;
   void store_tile(const Grid& grid, const ThreadContext& context, const Ring* ring,
                   const float* from, Range channels, size_t row, size_t column, size_t rows,
@@ -144,6 +159,8 @@ class Chain : public Step {
   void copy_tile(const Grid& grid, const float* from, float* to, size_t rows, size_t floats) const;
   size_t max_channels() const;
   size_t ring_rows() const;
+
+  std::shared_ptr<jit::CodeSlot> code_ = std::make_shared<jit::CodeSlot>();
 };
 
 // y = W x + b for `vectors` vectors, at equal distances.

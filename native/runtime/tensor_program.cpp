@@ -122,6 +122,12 @@ std::vector<size_t> TensorProgram::thread_counts(size_t threads) const {
   return counts;
 }
 
+std::vector<size_t> TensorProgram::generate(size_t most) const {
+  std::vector<std::shared_ptr<const Step>> steps;
+  for (const Task& task : steps_) steps.push_back(task.step);
+  return generate_code(steps, 1, most);
+}
+
 size_t TensorProgram::workspace_bytes(size_t threads) const {
   return (round_up(cells_ + arena_slack, 16) + threads * scratch_) * sizeof(float);
 }

@@ -45,6 +45,8 @@ class TensorProgram {
   const std::vector<Input>& inputs() const { return inputs_; }
   const std::vector<Output>& outputs() const { return outputs_; }
   size_t workspace_bytes(size_t threads) const;
+  // As Engine::generate.
+  std::vector<size_t> generate(size_t most) const;
   // Seconds of each step if `timed`. Throws std::out_of_range for an input with a wrong index.
   std::vector<double> run(const std::vector<const void*>& inputs,
                           const std::vector<float*>& outputs, size_t threads, bool timed) const;

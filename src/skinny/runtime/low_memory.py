@@ -82,6 +82,6 @@ class LayerByLayer:
             "outputs": [layer.output],
         }
         shapes = {name: shape, **{node["output"]: self._shapes[node["output"]] for node in nodes}}
-        plan = Plan(graph, shapes, self._weights, threads, limit)
+        plan = Plan(graph, shapes, self._weights, threads, limit, generate=False)
         result = plan.run(inputs[0], Images(shape, None), threads)
         return result.reshape(-1, *self._shapes[layer.output])

@@ -41,6 +41,10 @@ class Account:
         self._bytes: dict[Hashable, int] = {}
         self.total = 0
 
+    @property
+    def left(self) -> int:
+        return max(0, self._limit.max_memory - self.total)
+
     def add(self, name: Hashable, needed: int) -> None:
         """Raises a `MemoryLimitError` if there is not enough left."""
         more = max(0, needed - self._bytes.get(name, 0))

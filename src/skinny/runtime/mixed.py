@@ -19,7 +19,10 @@ if TYPE_CHECKING:  # both need the native extension
     from skinny.runtime.native_segment import NativeSegment
     from skinny.runtime.shared_weights import SharedWeights
 
-Times = list[tuple[StepInfo, float]]  # of each native step and each reference, and its seconds
+_CODE_SHARE = 16  # of the memory that is left, for the code of a segment
+
+# Of each native step and each reference: its seconds, and the bytes of its generated code.
+Times = list[tuple[StepInfo, float, int]]
 
 
 class Mixed:
@@ -105,7 +108,7 @@ class Mixed:
         `values` and what `hold` counts among it."""
         if not self._low_memory:
             for segment in self._natives.values():
-                segment.prepare()
+                segment.prepare(max_code=account.left // _CODE_SHARE)
                 segment.hold(account, self._threads)
         self.prepared = True
 
@@ -120,7 +123,7 @@ class Mixed:
                 self._run_node(item, values)
                 if times is not None:
                     info = StepInfo(item.outputs[0], item.op, "NumPy reference")
-                    times.append((info, time.perf_counter() - start))
+                    times.append((info, time.perf_counter() - start, 0))
             for name in self._last_reads[at]:
                 del values[name]
         return self._own(inputs, [values[name] for name in self._graph.outputs])
@@ -134,7 +137,8 @@ class Mixed:
         made, seconds = segment.run(values, self._threads, timed=times is not None)
         values.update(made)
         if times is not None:
-            times += zip(segment.steps, seconds, strict=True)
+            code = segment.code or [0] * len(seconds)
+            times += zip(segment.steps, seconds, code, strict=True)
 
     def _own(self, inputs: Mapping[str, Array], outputs: list[Array]) -> tuple[Array, ...]:
         """The outputs in memory of their own: the caller may change them."""

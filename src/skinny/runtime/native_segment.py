@@ -27,6 +27,7 @@ class NativeSegment:
             segment.nodes, segment.inputs, segment.outputs, facts, weights, tensor, threads
         )
         self._program: TensorProgram | None = None
+        self.code: list[int] = []  # bytes of each step's generated code
         self._plan.lower(lowering)
         if self._plan.cells > MAX_OFFSET:
             raise MemoryLimitError(
@@ -63,14 +64,17 @@ class NativeSegment:
         arena = 4 * self._plan.cells
         if self._program is not None:
             arena = self._program.workspace_bytes(threads=threads)
-        account.add(id(self), arena + self._plan.constant_bytes)
+        account.add(id(self), arena + self._plan.constant_bytes + sum(self.code))
         for held in self._plan.held:
             if isinstance(held, Held):
                 account.add(id(held), held.native.bytes + held.bias.nbytes)
 
-    def prepare(self) -> None:
-        """Reads the weights and keeps them. Without this, every run reads and drops them."""
-        self._program = self._program or self._plan.emit()
+    def prepare(self, max_code: int) -> None:
+        """Reads the weights and keeps them, and makes code of at most `max_code` bytes for layers
+        where that is faster. Without this, every run reads and drops the weights."""
+        if self._program is None:
+            self._program = self._plan.emit()
+            self.code = self._program.generate(max_bytes=max_code)
 
     def run(self, values: Mapping[str, Array], threads: int, *, timed: bool) -> tuple[
         dict[str, Array], list[float]

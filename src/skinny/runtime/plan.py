@@ -26,6 +26,7 @@ from skinny.runtime.weights import Weights
 
 # Operations on vectors of features, which the tail may have.
 _TAIL_OPERATIONS = {"linear", "activate", "softmax", "log_softmax", "batch_norm", "add", "concat"}
+_CODE_SHARE = 16  # of the memory limit, for the code of one mode
 _MOST_TEAMS = 64  # kept; more sizes of batches start anew
 
 
@@ -70,8 +71,10 @@ class Plan:
         threads: int,
         limit: MemoryLimit,
         taken: int = 0,
+        generate: bool = True,
     ) -> None:
-        """taken: what others have of the limit while the plan is made."""
+        """taken: what others have of the limit while the plan is made. generate: make code for
+        layers where it is faster (native/jit), which takes memory."""
         draft = Draft(graph, shapes, weights, threads)
         needed = taken + draft.kernels.estimate(graph["nodes"])
         limit.check(needed, "the network", "choose a smaller network")
@@ -86,6 +89,8 @@ class Plan:
         self._engine, self._outputs = draft.engine, draft.outputs
         self._weight_bytes = draft.kernels.bytes
         self._limit = limit
+        self._generate = generate
+        self.code: dict[Mode, list[int]] = {}  # bytes of each step's generated code
         once = [info for mode in (Mode.single, Mode.tail) for info in self.steps.get(mode, ())]
         self._work = nanoseconds(once)
         self._teams: dict[tuple[int, int], int] = {}
@@ -123,10 +128,19 @@ class Plan:
         team = self._teams.get((batch, threads))
         if team is None:
             self._check(batch, threads)
+            self._make_code(batch)
             if len(self._teams) >= _MOST_TEAMS:
                 self._teams.clear()
             team = self._teams[batch, threads] = worth(batch * self._work, threads)
         return team
+
+    def _make_code(self, batch: int) -> None:
+        """Code for the modes that a batch runs in, when they are first used."""
+        singles = self.singles(batch)
+        for mode, images in ((Mode.single, singles), (Mode.interleaved, batch - singles)):
+            if self._generate and images and mode not in self.code:
+                most = self._limit.max_memory // _CODE_SHARE
+                self.code[mode] = self._engine.generate(mode=mode, max_bytes=most)
 
     def memory(self, batch: int, threads: int) -> int:
         """Bytes of the weights, and of what the engine takes for a batch and keeps for the next.
@@ -138,7 +152,9 @@ class Plan:
                 f"the values of {count} images at a time are too large to address; give the "
                 "network fewer images, or choose a smaller one"
             )
-        return self._weight_bytes + self._engine.workspace_bytes(images=batch, threads=threads)
+        code = sum(map(sum, self.code.values()))
+        workspace = self._engine.workspace_bytes(images=batch, threads=threads)
+        return self._weight_bytes + code + workspace
 
     def _check(self, batch: int, threads: int) -> None:
         """Raises a `MemoryLimitError` if a batch needs more memory than the network may take."""

@@ -1,12 +1,14 @@
 """How long each step of a network takes."""
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skinny import native
 from skinny.errors import SkinnyError
 from skinny.printable import aligned
 from skinny.runtime.images import Images
@@ -30,6 +32,12 @@ class Row:
     milliseconds: float
     share: float  # of all steps
     gflops: float  # on the weights that are kept; 0 where there are none
+    code_bytes: int = 0  # of generated code; 0 where kernels interpret the mask
+    of_peak: float = 0.0  # gflops by what the threads could do; 0 where that is not known
+
+    @property
+    def kernel(self) -> str:
+        return f"{self.step.kernel} generated" if self.code_bytes else self.step.kernel
 
 
 @dataclass(frozen=True)
@@ -45,22 +53,26 @@ class Profile:
         return sum(row.milliseconds for row in self.rows)
 
     def __str__(self) -> str:
-        table = [("step", "runs on", "op", "kernel", "ms", "share", "GFLOP/s")]
+        table = [
+            ("step", "runs on", "op", "kernel", "ms", "share", "GFLOP/s", "of peak", "code kB")
+        ]
         table += [
             (
                 row.step.name,
                 row.runs_on,
                 row.step.op,
-                row.step.kernel,
+                row.kernel,
                 f"{row.milliseconds:.3f}",
                 f"{row.share:.1%}",
                 f"{row.gflops:.1f}" if row.gflops else "",
+                f"{row.of_peak:.0%}" if row.of_peak else "",
+                f"{row.code_bytes / 1e3:.0f}" if row.code_bytes else "",
             )
             for row in self.rows
         ]
         table.append(
             ("total", f"batch {self.batch}", "", f"{self.threads} threads",
-             f"{self.milliseconds:.3f}", "", "")
+             f"{self.milliseconds:.3f}", "", "", "", "")
         )  # fmt: skip
         return "\n".join(aligned(table, words=4))
 
@@ -82,22 +94,32 @@ def profile(plan: "Plan", images: Images, batch: int, threads: int, repeats: int
         seconds: list[list[float]] = []
         plan.run(x, images, threads, seconds)
         times.append(seconds)
+    peak = _peak(threads)
     rows = []
     for mode, steps in sorted(plan.steps.items()):
         count = _images(plan, mode.name, batch)
+        code = plan.code.get(mode, [0] * len(steps))
         for at, step in enumerate(steps):
             time = float(np.median([seconds[mode][at] for seconds in times]))
             if time > 0:
-                rows.append((_RUNS_ON[mode.name], step, time, count))
-    total = sum(time for _, _, time, _ in rows)
-    return Profile(
-        batch,
-        threads,
-        [
-            Row(runs_on, step, 1e3 * time, time / total, step.operations * count / time / 1e9)
-            for runs_on, step, time, count in rows
-        ],
-    )
+                rows.append(_row(_RUNS_ON[mode.name], step, time, count, code[at], peak))
+    return Profile(batch, threads, _with_shares(rows))
+
+
+def _row(runs_on: str, step: StepInfo, seconds: float, samples: int, code: int, peak: float) -> Row:
+    gflops = step.operations * samples / max(seconds, 1e-9) / 1e9
+    return Row(runs_on, step, 1e3 * seconds, 0.0, gflops, code, gflops / peak if peak else 0.0)
+
+
+def _with_shares(rows: list[Row]) -> list[Row]:
+    total = sum(row.milliseconds for row in rows) or 1.0
+    return [replace(row, share=row.milliseconds / total) for row in rows]
+
+
+def _peak(threads: int) -> float:
+    """GFLOP/s that the threads could do, on cores of their own; 0 if that is not known."""
+    module = native.extension()
+    return 0.0 if module is None else min(threads, os.cpu_count() or 1) * module.fma_peak()
 
 
 def _images(plan: "Plan", mode: str, batch: int) -> int:
@@ -112,16 +134,15 @@ def profile_mixed(
     """The median time of each native step and of each operation that runs by its reference."""
     if repeats < 1:
         raise SkinnyError(f"cannot profile {repeats} runs; there must be one at least")
-    found: list[list[tuple[StepInfo, float]]] = []
+    found: list[list[tuple[StepInfo, float, int]]] = []
     mixed.run(inputs)
     for _ in range(repeats):
         found.append([])
         mixed.run(inputs, found[-1])
-    times = [float(np.median([run[at][1] for run in found])) for at in range(len(found[0]))]
-    total = sum(times) or 1.0
+    peak = _peak(threads)
+    rows = []
+    for at, (info, _, code) in enumerate(found[0]):
+        time = float(np.median([run[at][1] for run in found]))
+        rows.append(_row("whole batch", info, time, 1, code, peak))
     batch = len(next(iter(inputs.values())))
-    rows = [
-        Row("whole batch", info, 1e3 * time, time / total, info.operations / max(time, 1e-9) / 1e9)
-        for (info, _), time in zip(found[0], times, strict=True)
-    ]
-    return Profile(batch, threads, rows)
+    return Profile(batch, threads, _with_shares(rows))

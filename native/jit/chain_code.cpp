@@ -1,0 +1,77 @@
+#include "chain_code.h"
+
+#include <algorithm>
+
+#include "choice.h"
+#include "runtime/steps.h"
+
+namespace skinny::jit {
+
+namespace {
+
+// What a tile of rows x floats reads in a block: taps overlap.
+size_t input_bytes(const TapOffsets& offsets, ptrdiff_t row_stride, size_t rows, size_t floats) {
+  std::vector<ptrdiff_t> begins;
+  for (int32_t offset : offsets.table)
+    for (size_t row = 0; row < rows; ++row)
+      begins.push_back(offset + static_cast<ptrdiff_t>(row) * row_stride);
+  std::sort(begins.begin(), begins.end());
+  auto whole = static_cast<ptrdiff_t>(floats);
+  ptrdiff_t total = whole;
+  for (size_t i = 1; i < begins.size(); ++i) total += std::min(begins[i] - begins[i - 1], whole);
+  return static_cast<size_t>(total) * sizeof(float);
+}
+
+}  // namespace
+
+ChainCode::ChainCode(const std::vector<Stage>& stages, const TapOffsets& offsets,
+                     ptrdiff_t row_stride, const std::vector<TileShape>& shapes, size_t most) {
+  auto lanes = static_cast<size_t>(SKINNY_CHOOSE(tile).lanes);
+  size_t taken = 0, non_zeros = 0;
+  for (const Stage& stage : stages) non_zeros += stage.weights->dense() ? 0 : stage.weights->values();
+  for (size_t s = 0; s < stages.size(); ++s) {
+    const Stage& stage = stages[s];
+    const ConvWeights& weights = *stage.weights;
+    const TapOffsets& taps = s == 0 ? offsets : stage.offsets;
+    std::shared_ptr<const TileCode> any_shape;
+    for (const TileShape& shape : shapes) {
+      size_t floats = shape.vectors * lanes;
+      std::optional<Form> form = choose(
+          isa(), {weights.dense(), weights.outputs(), weights.taps(), weights.block_count(),
+                  weights.values(), shape.rows, shape.vectors, shape.count,
+                  input_bytes(taps, s == 0 ? row_stride : static_cast<ptrdiff_t>(floats),
+                              shape.rows, floats),
+                  non_zeros});
+      if (!form) continue;
+      std::shared_ptr<const TileCode> code = form->channels > 1 ? any_shape : nullptr;
+      if (!code) {
+        code = TileCode::make(weights, taps, stage.bias, stage.epilogue.low, stage.epilogue.high,
+                              *form, most - taken);
+        if (!code) continue;
+        taken += std::min(code->bytes(), most - taken);
+        if (form->channels > 1) any_shape = code;
+      }
+      entries_.push_back({s, shape.rows, shape.vectors, std::move(code)});
+    }
+  }
+}
+
+const TileCode* ChainCode::find(size_t stage, size_t rows, size_t vectors) const {
+  for (const Entry& entry : entries_)
+    if (entry.stage == stage && entry.rows == rows && entry.vectors == vectors)
+      return entry.code.get();
+  return nullptr;
+}
+
+size_t ChainCode::bytes() const {
+  size_t total = 0;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    auto same = [&](const Entry& other) { return other.code == entries_[i].code; };
+    auto begin = entries_.begin();
+    if (std::none_of(begin, begin + static_cast<ptrdiff_t>(i), same))
+      total += entries_[i].code->bytes();
+  }
+  return total;
+}
+
+}  // namespace skinny::jit

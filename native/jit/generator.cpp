@@ -1,0 +1,212 @@
+#include "generator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "require.h"
+
+namespace skinny::jit {
+namespace {
+
+// The arguments of the functions, by the System V calling convention, and what else they use: all
+// of it the caller saves.
+constexpr Reg in = Reg::rdi, out = Reg::rsi, out_stride = Reg::rdx, values = Reg::rcx;
+constexpr Reg row_stride = Reg::r8, row_stride_3 = Reg::r9, row_stride_5 = Reg::r10,
+              row_stride_7 = Reg::r11, at = Reg::rax;
+
+// Code that is run for one patch after the other stays in the processor's cache of decoded
+// instructions: several thousand instructions on all processors with AVX2.
+constexpr size_t cached_code = 8192;
+constexpr size_t long_code = 65536;
+constexpr size_t line = 64;
+
+}  // namespace
+
+// Short displacements reach 128 bytes to both sides, so that pointers point into the middle of the
+// eight vectors of a patch's row: an instruction with a displacement of four bytes takes twice as
+// long to decode on AMD's Zen 3.
+int32_t Generator::patch_bias() const {
+  return form_.width == Width::bits256 && form_.vectors > 4 ? 128 : 0;
+}
+
+int32_t Generator::out_bias() const {
+  return form_.width == Width::bits256 && form_.rows * form_.vectors > 4 ? 128 : 0;
+}
+
+Address Generator::next(float value) {
+  auto reach = code_.short_reach(sizeof(float));
+  auto position = static_cast<int32_t>((stream_.size() - chunk_stream_) * sizeof(float));
+  if (position - stream_base_ >= reach) {
+    code_.add(values, 2 * reach);
+    stream_base_ += 2 * reach;
+  }
+  stream_.push_back(value);
+  return {values, position - stream_base_};
+}
+
+Chunk Generator::open(size_t row) {
+  code_.align(line);
+  Chunk chunk{code_.size(), 0, stream_.size(), row};
+  chunk_stream_ = stream_.size();
+  stream_base_ = code_.short_reach(sizeof(float));
+  code_.add(values, stream_base_);
+  if (out_bias()) code_.add(out, out_bias());
+  if (form_.rows > 3) code_.lea(row_stride_3, {row_stride, 0, row_stride, 2});
+  if (form_.rows > 5) code_.lea(row_stride_5, {row_stride, 0, row_stride, 4});
+  if (form_.rows > 7) code_.lea(row_stride_7, {row_stride_3, 0, row_stride, 4});
+  return chunk;
+}
+
+void Generator::close(Chunk& chunk) {
+  code_.vzeroupper();
+  code_.ret();
+  chunk.bytes = code_.size() - chunk.code;
+}
+
+std::vector<Chunk> Generator::add(const Block& block) {
+  for (int32_t offset : *block.offsets)
+    require(offset >= -max_tap_offset && offset <= max_tap_offset, "a tap lies too far away for generated code");
+  for (size_t i = 0; i < block.weights.size(); ++i)
+    require(block.weights[i].row < block.rows && block.weights[i].tap < block.offsets->size() &&
+                (i == 0 || block.weights[i - 1].row <= block.weights[i].row),
+            "a weight belongs to a row and a tap of its block, in order of rows");
+  std::vector<Chunk> chunks;
+  size_t most = form_.channels == 1 ? long_code : cached_code;
+  const NonZero* begin = block.weights.data();
+  const NonZero* last = begin + block.weights.size();
+  for (size_t row = 0; row < block.rows; row += form_.channels) {
+    if (chunks.empty() || code_.size() - chunks.back().code > most) {
+      if (!chunks.empty()) close(chunks.back());
+      chunks.push_back(open(row));
+    }
+    size_t rows = std::min(form_.channels, block.rows - row);
+    const NonZero* end = begin;
+    while (end != last && end->row < row + rows) ++end;
+    group(block, row, rows, begin, end);
+    begin = end;
+  }
+  close(chunks.back());
+  return chunks;
+}
+
+void Generator::group(const Block& block, size_t row, size_t rows, const NonZero* begin,
+                      const NonZero* end) {
+  if (begin == end && !block.bias && !block.last) {
+    for (size_t i = 0; i < rows; ++i) code_.add(out, out_stride);
+    return;
+  }
+  begin_sums(block, row, rows);
+  if (form_.channels == 1)
+    add_alone(block, begin, end);
+  else
+    add_together(block, row, begin, end);
+  finish_sums(block, rows);
+}
+
+void Generator::begin_sums(const Block& block, size_t row, size_t rows) {
+  size_t count = form_.rows * form_.vectors;
+  if (!block.bias && rows > 1) code_.mov(at, out);
+  for (size_t c = 0; c < rows; ++c) {
+    if (block.bias) {
+      code_.vbroadcastss(sum(c, 0), next(block.bias[row + c]));
+      for (size_t i = 1; i < count; ++i) code_.vmovaps(sum(c, i), sum(c, 0));
+      continue;
+    }
+    for (size_t i = 0; i < count; ++i)
+      code_.vmovups(sum(c, i),
+                    {rows > 1 ? at : out, static_cast<int32_t>(i) * vector_bytes() - out_bias()});
+    if (c + 1 < rows) code_.add(at, out_stride);
+  }
+}
+
+void Generator::finish_sums(const Block& block, size_t rows) {
+  size_t count = form_.rows * form_.vectors;
+  if (block.last) clamp(rows * count, block.low, block.high);
+  for (size_t c = 0; c < rows; ++c) {
+    for (size_t i = 0; i < count; ++i)
+      code_.vmovups({out, static_cast<int32_t>(i) * vector_bytes() - out_bias()}, sum(c, i));
+    code_.add(out, out_stride);
+  }
+}
+
+// The second operand of both instructions is what they give for a NaN: it passes through.
+void Generator::clamp(size_t count, float low, float high) {
+  Vector bound{static_cast<uint8_t>(form_.channels * form_.rows * form_.vectors)};
+  if (low > -std::numeric_limits<float>::infinity() || std::isnan(low)) {
+    code_.vbroadcastss(bound, next(low));
+    for (size_t i = 0; i < count; ++i) code_.vmaxps(sum(0, i), bound, sum(0, i));
+  }
+  if (high < std::numeric_limits<float>::infinity() || std::isnan(high)) {
+    code_.vbroadcastss(bound, next(high));
+    for (size_t i = 0; i < count; ++i) code_.vminps(sum(0, i), bound, sum(0, i));
+  }
+}
+
+int32_t Generator::displacement(const Block& block, size_t tap, int32_t beyond) const {
+  return 4 * (*block.offsets)[tap] + beyond;
+}
+
+// Where a vector of the patch lies, from `at`. The row strides' multiples are 1 to 7.
+Address Generator::patch(size_t row, size_t vector) const {
+  auto disp = static_cast<int32_t>(vector) * vector_bytes() - patch_bias();
+  switch (row) {
+    case 0: return {at, disp};
+    case 1: return {at, disp, row_stride, 1};
+    case 2: return {at, disp, row_stride, 2};
+    case 3: return {at, disp, row_stride_3, 1};
+    case 4: return {at, disp, row_stride, 4};
+    case 5: return {at, disp, row_stride_5, 1};
+    case 6: return {at, disp, row_stride_3, 2};
+    default: return {at, disp, row_stride_7, 1};
+  }
+}
+
+void Generator::add_alone(const Block& block, const NonZero* begin, const NonZero* end) {
+  constexpr Vector weight{15};
+  for (const NonZero* w = begin; w != end; ++w) {
+    code_.vbroadcastss(weight, next(w->value));
+    code_.lea(at, {in, displacement(block, w->tap, patch_bias())});
+    for (size_t r = 0; r < form_.rows; ++r)
+      for (size_t v = 0; v < form_.vectors; ++v)
+        code_.vfmadd231ps(sum(0, r * form_.vectors + v), weight, patch(r, v));
+  }
+}
+
+void Generator::add_together(const Block& block, size_t row, const NonZero* begin,
+                             const NonZero* end) {
+  counts_.assign(block.offsets->size() + 1, 0);
+  for (const NonZero* w = begin; w != end; ++w) ++counts_[w->tap + 1];
+  for (size_t tap = 1; tap < counts_.size(); ++tap) counts_[tap] += counts_[tap - 1];
+  by_tap_.resize(static_cast<size_t>(end - begin));
+  for (const NonZero* w = begin; w != end; ++w) by_tap_[counts_[w->tap]++] = *w;
+
+  bool wide = form_.width == Width::bits512;
+  auto first = static_cast<uint8_t>(form_.channels * form_.vectors);  // of the input's registers
+  Vector weight{static_cast<uint8_t>(first + form_.vectors)};
+  auto input = [&](size_t v) { return Vector{static_cast<uint8_t>(first + v)}; };
+  for (size_t i = 0; i < by_tap_.size();) {
+    size_t tap = by_tap_[i].tap, stop = i;
+    while (stop < by_tap_.size() && by_tap_[stop].tap == tap) ++stop;
+    bool shared = wide || stop - i > 1;
+    auto from = [&](size_t v) {
+      return Address{in, displacement(block, tap, static_cast<int32_t>(v) * vector_bytes())};
+    };
+    if (shared)
+      for (size_t v = 0; v < form_.vectors; ++v) code_.vmovups(input(v), from(v));
+    for (; i < stop; ++i) {
+      size_t channel = by_tap_[i].row - row;
+      Address value = next(by_tap_[i].value);
+      if (!wide) code_.vbroadcastss(weight, value);
+      for (size_t v = 0; v < form_.vectors; ++v)
+        if (wide)
+          code_.vfmadd231ps_broadcast(sum(channel, v), input(v), value);
+        else if (shared)
+          code_.vfmadd231ps(sum(channel, v), weight, input(v));
+        else
+          code_.vfmadd231ps(sum(channel, v), weight, from(v));
+    }
+  }
+}
+
+}  // namespace skinny::jit

@@ -1,0 +1,105 @@
+// Turns the mask of a convolution into code.
+//
+// The code computes sums of some output channels for a *patch* of a tile: rows x vectors positions
+// that are accumulated in registers, for several channels at a time where that pays:
+//
+//   sum = bias, or the partial sum in `out`
+//   for each tap that one of the channels has a weight for:   # unrolled: these are instructions
+//     sum[channel] += weight * patch of the input at the tap
+//   out = sum, clamped in the last block of taps
+//
+// Weights are no part of the code: they come in a stream of floats, in the order in which the code
+// reads them, together with biases and bounds.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "non_zero.h"
+#include "x86.h"
+
+namespace skinny::jit {
+
+// What is in registers at a time.
+struct Form {
+  Width width;
+  size_t channels;  // output channels
+  size_t rows, vectors;  // the patch; rows is 1 unless channels is
+
+  size_t lanes() const { return width == Width::bits512 ? 16 : 8; }
+};
+
+// 1 x 8 vectors, or whatever a tile has, of one channel: a weight is loaded once for all of them, and
+// the input comes from memory. The form for few non-zeros with AVX2.
+constexpr Form one_channel(size_t rows, size_t vectors) {
+  return {Width::bits256, 1, rows, vectors};
+}
+// Channels share what they read of the input. AVX2, for many non-zeros.
+constexpr Form six_channels{Width::bits256, 6, 1, 2};
+// The same with AVX-512, where an FMA reads its weight by itself, for all lanes.
+constexpr Form many_channels{Width::bits512, 24, 1, 1};
+
+// In floats: so that displacements fit 32 bits, with those of the vectors of a patch.
+constexpr int32_t max_tap_offset = (int32_t{1} << 29) - 4096;
+
+// A block of a convolution's weights for a range of its output channels.
+struct Block {
+  std::vector<NonZero> weights;  // by row, then by tap
+  size_t rows;                   // output channels
+  const std::vector<int32_t>* offsets;  // of each tap, in floats from the patch's first
+  const float* bias;                    // one per row; null: sums begin at those in `out`
+  bool last;                            // whether sums are complete: then clamped to [low, high]
+  float low, high;
+};
+
+// The code of some rows of a block, a function with these arguments. Strides are in bytes.
+using Function = void (*)(const float* in, float* out, size_t out_stride, const float* stream,
+                          ptrdiff_t row_stride);
+struct Chunk {
+  size_t code, bytes;  // where the function begins, and its size
+  size_t stream;  // where its stream begins, in floats
+  size_t row;     // the first of its rows, which `out` points at
+};
+
+class Generator {
+ public:
+  explicit Generator(const Form& form) : form_(form), code_(form.width) {}
+
+  // Appends the functions that together compute a block. Throws std::invalid_argument for rows, taps
+  // and offsets that are none.
+  std::vector<Chunk> add(const Block& block);
+
+  const std::vector<uint8_t>& code() const { return code_.bytes(); }
+  const std::vector<float>& stream() const { return stream_; }
+
+ private:
+  struct Tap;
+  Chunk open(size_t row);
+  void close(Chunk& chunk);
+  void group(const Block& block, size_t row, size_t rows, const NonZero* begin, const NonZero* end);
+  void begin_sums(const Block& block, size_t row, size_t rows);
+  void finish_sums(const Block& block, size_t rows);
+  void add_alone(const Block& block, const NonZero* begin, const NonZero* end);
+  void add_together(const Block& block, size_t row, const NonZero* begin, const NonZero* end);
+  void clamp(size_t count, float low, float high);
+  Address next(float value);
+  Address patch(size_t row, size_t vector) const;
+  int32_t displacement(const Block& block, size_t tap, int32_t beyond) const;
+  int32_t vector_bytes() const { return static_cast<int32_t>(4 * form_.lanes()); }
+  int32_t patch_bias() const;
+  int32_t out_bias() const;
+  Vector sum(size_t channel, size_t i) const {
+    return {static_cast<uint8_t>(channel * form_.rows * form_.vectors + i)};
+  }
+
+  const Form form_;
+  Assembler code_;
+  std::vector<float> stream_;
+  size_t chunk_stream_ = 0;  // where the open chunk's stream begins
+  int32_t stream_base_ = 0;  // where its pointer to the stream is, in bytes
+  std::vector<NonZero> by_tap_;
+  std::vector<size_t> counts_;
+};
+
+}  // namespace skinny::jit

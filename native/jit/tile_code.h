@@ -1,0 +1,49 @@
+// Generated code for the tiles of one layer, in place of ConvWeights::run.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "executable.h"
+#include "generator.h"
+#include "runtime/conv_weights.h"
+
+namespace skinny::jit {
+
+class TileCode {
+ public:
+  // Null if the code would take more than `most` bytes, or the system refuses executable memory.
+  static std::unique_ptr<const TileCode> make(const ConvWeights& weights, const TapOffsets& offsets,
+                                              const std::vector<float>& bias, float low, float high,
+                                              const Form& form, size_t most);
+
+  // As ConvWeights::run, for `count` tiles at in[0], in[1], ... that go to out[0], out[1], ... Where
+  // the form has one channel, the tiles have its rows and vectors; else their vectors are a multiple
+  // of the form's.
+  void run(size_t index, const TapOffsets& offsets, const float* const* in, ptrdiff_t row_stride,
+           size_t rows, size_t vectors, float* const* out, size_t stride, size_t count) const;
+
+  size_t bytes() const { return code_.mapped_bytes() + stream_.size() * sizeof(float); }
+
+ private:
+  struct Part {
+    size_t block;
+    Chunk chunk;
+  };
+  struct ChannelRange {
+    size_t first, group;
+    std::vector<Part> parts;
+  };
+  TileCode(const Form& form, Executable code, std::vector<float> stream,
+           std::vector<ChannelRange> ranges)
+      : form_(form), code_(std::move(code)), stream_(std::move(stream)), ranges_(std::move(ranges)) {}
+
+  Function function(const Chunk& chunk) const;
+
+  const Form form_;
+  const Executable code_;
+  const std::vector<float> stream_;
+  const std::vector<ChannelRange> ranges_;
+};
+
+}  // namespace skinny::jit

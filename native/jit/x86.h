@@ -1,0 +1,83 @@
+// The few x86-64 instructions that generated kernels are made of, as bytes.
+//
+// Vector instructions are of one width: 256 bits, encoded by VEX prefixes (AVX2 and FMA), or 512
+// bits, by EVEX prefixes (AVX-512F). Operands are in Intel's order, the destination first.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace skinny::jit {
+
+enum class Reg : uint8_t {
+  rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8, r9, r10, r11, r12, r13, r14, r15
+};
+
+// A vector register: ymm0 to ymm15, or zmm0 to zmm31.
+struct Vector {
+  uint8_t number;
+};
+
+// [base + disp], or [base + index * scale + disp] where scale is 1, 2, 4 or 8.
+struct Address {
+  Reg base;
+  int32_t disp = 0;
+  Reg index = Reg::rsp;  // which cannot be an index
+  uint8_t scale = 0;     // 0: no index
+};
+
+enum class Width { bits256, bits512 };
+
+class Assembler {
+ public:
+  explicit Assembler(Width width) : wide_(width == Width::bits512) {}
+
+  const std::vector<uint8_t>& bytes() const { return bytes_; }
+  size_t size() const { return bytes_.size(); }
+  // The distance of displacements that take one byte where `unit` is the size of what is read.
+  int32_t short_reach(int32_t unit) const { return 128 * (wide_ ? unit : 1); }
+
+  void mov(Reg to, Reg from);
+  void add(Reg to, Reg from);
+  void add(Reg to, int32_t value);
+  void lea(Reg to, const Address& address);
+  void align(size_t unit);  // by breakpoints, which nothing reaches
+  void vzeroupper();
+  void ret();
+
+  void vmovups(Vector to, const Address& from);
+  void vmovups(const Address& to, Vector from);
+  void vmovaps(Vector to, Vector from);
+  void vbroadcastss(Vector to, const Address& from);
+  void vmaxps(Vector to, Vector a, Vector b);  // b where either is NaN
+  void vminps(Vector to, Vector a, Vector b);
+  void vfmadd231ps(Vector sum, Vector a, Vector b);  // sum += a * b
+  void vfmadd231ps(Vector sum, Vector a, const Address& b);
+  // The same with one float of memory for all lanes, {1to16}; 512 bits only.
+  void vfmadd231ps_broadcast(Vector sum, Vector a, const Address& b);
+
+ private:
+  struct Operation {
+    uint8_t map;     // of opcodes: 1 is 0F, 2 is 0F38
+    uint8_t prefix;  // that is implied: 0 is none, 1 is 66
+    uint8_t opcode;
+  };
+  void byte(unsigned value) { bytes_.push_back(static_cast<uint8_t>(value)); }
+  void dword(int32_t value);
+  void rex(bool wide, uint8_t reg, uint8_t index, uint8_t base);
+  // ModRM, SIB and displacement; a displacement of one byte counts in units of `unit` bytes.
+  void address(uint8_t reg, const Address& address, int32_t unit);
+  void prefix(const Operation& operation, uint8_t reg, uint8_t second, uint8_t index, uint8_t base,
+              bool broadcast);
+  void vector(const Operation& operation, Vector reg, Vector second, Vector third);
+  void vector(const Operation& operation, Vector reg, Vector second, const Address& from,
+              int32_t unit, bool broadcast = false);
+  int32_t vector_bytes() const { return wide_ ? 64 : 32; }
+
+  static constexpr Vector none{0};  // in place of a second operand
+  bool wide_;
+  std::vector<uint8_t> bytes_;
+};
+
+}  // namespace skinny::jit

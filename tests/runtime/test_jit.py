@@ -1,0 +1,393 @@
+"""Generated kernels: their instructions, what they compute, and where they are chosen.
+
+What the processor cannot run (AVX-512, mostly) is decoded and interpreted (emulator.py).
+"""
+
+import gc
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from runtime_builder import Builder
+
+from skinny import packing
+from skinny.runtime import load, reference
+from skinny.runtime.network import Network
+
+_native = pytest.importorskip("skinny._native", reason="the native extension was not built")
+pytest.importorskip("capstone")
+from tests.runtime.emulator import Machine, disassemble  # noqa: E402
+
+GENERAL = ["rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", *(f"r{i}" for i in range(8, 16))]
+DISPLACEMENTS = [
+    0,
+    4,
+    -4,
+    60,
+    64,
+    127,
+    128,
+    -128,
+    -129,
+    508,
+    512,
+    -512,
+    8128,
+    8192,
+    1 << 20,
+    -(1 << 30),
+]
+
+
+def text(base: int, disp: int, index: int = 4, scale: int = 0) -> str:
+    parts = GENERAL[base] + (f"+{GENERAL[index]}*{scale}" if scale > 1 else "")
+    if scale == 1:
+        parts += f"+{GENERAL[index]}"
+    return f"[{parts}{disp:+d}]" if disp else f"[{parts}]"
+
+
+def normal(operand: str) -> str:
+    """An operand of capstone's without its size, in decimal and without blanks."""
+    operand = operand.split(" ptr ")[-1].replace(" ", "").replace("*1", "")
+    if "[" not in operand:
+        return operand
+    inside, _, after = operand[1:].partition("]")
+    terms = [t for t in inside.replace("-", "+-").split("+") if t]
+    numbers = [t for t in terms if t.lstrip("-")[0].isdigit()]
+    names = [t for t in terms if t not in numbers]
+    disp = sum(int(t, 0) for t in numbers)
+    return f"[{'+'.join(names)}{disp:+d}]{after}" if disp else f"[{'+'.join(names)}]{after}"
+
+
+def check(assembler, name: str, *operands: str) -> None:
+    """The newest instruction is this one."""
+    found = disassemble(assembler.code)[-1]
+    assert (found[0], [normal(operand) for operand in found[1]]) == (name, list(operands))
+
+
+@pytest.mark.parametrize("wide", [False, True], ids=["avx2", "avx512"])
+def test_every_instruction_is_encoded_with_every_register(wide):
+    vector, count = ("zmm", 32) if wide else ("ymm", 16)
+    for i in range(count):
+        a, b, c = i, (7 * i + 3) % count, (5 * i + 1) % count
+        x, y, z = (f"{vector}{n}" for n in (a, b, c))
+        base, other = i % 16, (3 * i + 5) % 16
+        at = text(base, 8 * i - 64)
+        disp = 8 * i - 64
+        for method, given, name, operands in [
+            ("vmovups_load", (a, base, disp, 4, 0), "vmovups", (x, at)),
+            ("vmovups_store", (a, base, disp, 4, 0), "vmovups", (at, x)),
+            ("vmovaps", (a, b), "vmovaps", (x, y)),
+            ("vbroadcastss", (a, base, disp, 4, 0), "vbroadcastss", (x, at)),
+            ("vmaxps", (a, b, c), "vmaxps", (x, y, z)),
+            ("vminps", (a, b, c), "vminps", (x, y, z)),
+            ("vfmadd231ps", (a, b, c), "vfmadd231ps", (x, y, z)),
+            ("vfmadd231ps_memory", (a, b, base, disp, 4, 0), "vfmadd231ps", (x, y, at)),
+            ("mov", (base, other), "mov", (GENERAL[base], GENERAL[other])),
+            ("add", (base, other), "add", (GENERAL[base], GENERAL[other])),
+            ("lea", (other, base, disp, 4, 0), "lea", (GENERAL[other], at)),
+        ]:
+            assembler = _native.Assembler(wide=wide)
+            getattr(assembler, method)(*given)
+            check(assembler, name, *operands)
+        if wide:
+            assembler = _native.Assembler(wide=True)
+            assembler.vfmadd231ps_broadcast(a, b, base, 8 * i - 64, 4, 0)
+            check(assembler, "vfmadd231ps", x, y, at + "{1to16}")
+
+
+@pytest.mark.parametrize("wide", [False, True], ids=["avx2", "avx512"])
+@pytest.mark.parametrize("disp", DISPLACEMENTS)
+def test_every_address_is_encoded(wide, disp):
+    for base in range(16):
+        for index, scale in [(4, 0), (0, 1), (8, 2), (9, 4), (13, 8), (5, 1)]:
+            where = text(base, disp, index, scale)
+            assembler = _native.Assembler(wide=wide)
+            assembler.lea(3, base, disp, index, scale)
+            check(assembler, "lea", "rbx", where)
+            assembler.vmovups_load(9, base, disp, index, scale)
+            check(assembler, "vmovups", "zmm9" if wide else "ymm9", where)
+            assembler.vbroadcastss(2, base, disp, index, scale)
+            check(assembler, "vbroadcastss", "zmm2" if wide else "ymm2", where)
+
+
+def test_constants_are_added_and_functions_end():
+    assembler = _native.Assembler(wide=False)
+    for value in (1, 127, 128, -128, -129, 1 << 30):
+        assembler.add_value(9, value)
+        mnemonic, (register, number) = disassemble(assembler.code)[-1]
+        assert (mnemonic, register) == ("add", "r9")
+        assert (int(number, 0) - value) % (1 << 64) == 0
+    assembler.vzeroupper()
+    assembler.ret()
+    assert [name for name, _ in disassemble(assembler.code)[-2:]] == ["vzeroupper", "ret"]
+
+
+def sparse(rng, rows: int, taps: int, density: float) -> np.ndarray:
+    weights = rng.standard_normal((rows, taps)).astype(np.float32)
+    weights[rng.random((rows, taps)) >= density] = 0
+    return weights
+
+
+FORMS = [_native.CodeForm(1, 8), _native.CodeForm(2, 3),
+         _native.CodeForm(8, 1), _native.CodeForm.six_channels(),
+         _native.CodeForm.many_channels()]  # fmt: skip
+NAMES = ["1 x 1x8", "1 x 2x3", "1 x 8x1", "6 x 1x2", "24 x 1x1"]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=NAMES)
+@pytest.mark.parametrize(("rows", "density"), [(1, 1.0), (5, 0.3), (24, 0.5), (50, 0.1), (7, 0.0)])
+@pytest.mark.parametrize("block", ["only", "first", "middle", "last"])
+def test_generated_instructions_compute_a_block(form, rows, density, block):
+    rng = np.random.default_rng(rows)
+    taps, row_stride, gap = 130, 400, 3
+    weights = sparse(rng, rows, taps, density)
+    weights[rows // 2] = 0
+    offsets = rng.permutation(taps).astype(np.int32) * gap  # unaligned, in any order
+    bias = rng.standard_normal(rows).astype(np.float32) if block in ("only", "first") else None
+    last = block in ("only", "last")
+    floats = form.vectors * form.lanes
+    x = rng.standard_normal(offsets.max() + (form.rows - 1) * row_stride + floats)
+    x = x.astype(np.float32)
+    before = rng.standard_normal((rows, form.rows * floats)).astype(np.float32)
+    out = before.copy()
+    code, stream, chunks = _native.generate_block(
+        form=form, weights=weights, offsets=offsets, bias=bias, last=last, low=-0.5, high=0.75
+    )
+    values, at = np.array(stream, np.float32), 1 << 40
+    machine = Machine(form.lanes, {at: x, 2 * at: out.reshape(-1), 3 * at: values})
+    for begin, size, first, row in chunks:
+        machine.call(
+            code[begin : begin + size],
+            at,
+            2 * at + row * out.shape[1] * 4,
+            out.shape[1] * 4,
+            3 * at + 4 * first,
+            4 * row_stride,
+        )  # fmt: skip
+    patch = np.stack(
+        [
+            np.concatenate([x[o + r * row_stride :][:floats] for r in range(form.rows)])
+            for o in offsets
+        ]
+    )
+    wanted = weights @ patch + (before if bias is None else bias[:, None])
+    if last:
+        wanted = wanted.clip(-0.5, 0.75)
+    np.testing.assert_allclose(out, wanted, rtol=1e-4, atol=1e-4)
+    # One multiplication for each weight and vector of the patch, and no more.
+    kept = np.count_nonzero(weights)
+    assert machine.executed.get("vfmadd231ps", 0) == kept * form.rows * form.vectors
+    assert len(stream) <= kept + 3 * rows
+    assert len(code) <= 100 * kept + 300 * rows + 128
+
+
+@pytest.mark.parametrize("form", FORMS, ids=NAMES)
+def test_clamping_passes_nan_on(form):
+    weights = np.ones((2, 1), np.float32)
+    x = np.full(8 * 16, np.nan, np.float32)
+    out = np.zeros((2, form.rows * form.vectors * form.lanes), np.float32)
+    code, stream, ((begin, size, _, _),) = _native.generate_block(
+        form=form, weights=weights, offsets=np.zeros(1, np.int32), bias=np.zeros(2, np.float32),
+        last=True, low=0.0, high=6.0,
+    )  # fmt: skip
+    machine = Machine(
+        form.lanes, {0: x, 1 << 20: out.reshape(-1), 1 << 30: np.array(stream, np.float32)}
+    )
+    machine.call(code[begin : begin + size], 0, 1 << 20, out.shape[1] * 4, 1 << 30, 0)
+    assert np.isnan(out).all()
+
+
+def test_offsets_that_cannot_be_addressed_are_refused():
+    for offset in (1 << 30, -(1 << 30)):
+        with pytest.raises(ValueError, match="too far away"):
+            _native.generate_block(
+                form=FORMS[0], weights=np.ones((1, 1), np.float32),
+                offsets=np.array([offset], np.int32), bias=None, last=False, low=0, high=0,
+            )  # fmt: skip
+
+
+def runnable(form) -> bool:
+    return _native.isa() == "avx512" or (_native.isa() == "avx2" and form.lanes == 8)
+
+
+SHAPES = [(r, c) for r in range(1, 9) for c in range(1, 9) if r * c <= 8]
+
+
+def forms_of(rows: int, vectors: int) -> list:
+    """All that this machine can run for a tile."""
+    forms = [_native.CodeForm(rows, vectors), FORMS[3], FORMS[4]]
+    return [form for form in forms if runnable(form) and vectors % form.vectors == 0]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_code_that_runs_computes_every_shape_of_tile(shape):
+    rows, vectors = shape
+    forms = forms_of(rows, vectors)
+    if not forms:
+        pytest.skip(f"{_native.isa()} has no generated code")
+    for form in forms:
+        check_tile(form, rows, vectors)
+
+
+def check_tile(form, rows: int, vectors: int) -> None:
+    rng = np.random.default_rng(rows * 10 + vectors)
+    for density, groups, block in [(0.5, 1, 64), (0.1, 1, 200), (0.2, 2, 40), (1.0, 3, 300)]:
+        outputs, taps, row_stride = 30 * groups, 200, 137
+        weights = sparse(rng, outputs, taps, density)
+        bias = rng.standard_normal(outputs).astype(np.float32)
+        offsets = np.arange(taps, dtype=np.int32) * 5
+        floats, group_stride = vectors * form.lanes, 11
+        x = rng.standard_normal(2000 + rows * row_stride).astype(np.float32)
+        y = np.empty((outputs, rows * floats), np.float32)
+        assert _native.run_generated(
+            form=form, weights=weights, groups=groups, block_taps=block, offsets=offsets,
+            group_stride=group_stride, bias=bias, low=0.0, high=np.inf, x=x, first=7,
+            row_stride=row_stride, rows=rows, vectors=vectors, max_bytes=1 << 24, y=y,
+        )  # fmt: skip
+        each = outputs // groups
+        for group in range(groups):
+            patch = np.stack(
+                [
+                    np.concatenate(
+                        [
+                            x[7 + o + group * group_stride + r * row_stride :][:floats]
+                            for r in range(rows)
+                        ]
+                    )
+                    for o in offsets
+                ]
+            )
+            own = slice(group * each, (group + 1) * each)
+            wanted = np.maximum(weights[own] @ patch + bias[own, None], 0)
+            np.testing.assert_allclose(y[own], wanted, rtol=1e-3, atol=1e-3)
+
+
+def test_code_larger_than_its_limit_is_not_made():
+    form = FORMS[0]
+    if not runnable(form):
+        pytest.skip("needs AVX2")
+    y = np.empty((4, 64), np.float32)
+    weights, x = np.ones((4, 100), np.float32), np.zeros(10000, np.float32)
+    assert not _native.run_generated(
+        form=form, weights=weights, groups=1, block_taps=100,
+        offsets=np.arange(100, dtype=np.int32), group_stride=0, bias=np.zeros(4, np.float32),
+        low=0.0, high=1.0, x=x, first=0, row_stride=0, rows=1, vectors=8, max_bytes=4096, y=y,
+    )  # fmt: skip
+
+
+def network(tmp_path, sparsity: float, name: str = "net"):
+    """A convolution and a chained one, wide enough that code is worth it, with remainders."""
+    builder = Builder(16, 23, 29)
+    builder.conv(16, 24, (3, 3), padding=(1, 1), sparsity=sparsity)
+    builder.add("relu")
+    builder.conv(24, 30, (1, 1), sparsity=sparsity)
+    path = tmp_path / f"{name}.skinny"
+    packing.write(path, builder.tensors, graph=builder.graph())
+    return builder, path
+
+
+@pytest.mark.parametrize("sparsity", [0.5, 0.8])
+def test_networks_run_on_generated_code_and_say_so(tmp_path, monkeypatch, sparsity):
+    builder, path = network(tmp_path, sparsity)
+    for images in (1, 21):
+        x = builder.batch(images)
+        wanted = reference.run(builder.graph(), builder.tensors.__getitem__, x)[0]
+        found = {}
+        for jit in ("0", "1"):
+            monkeypatch.setenv("SKINNY_JIT", jit)
+            for threads in (1, 3):
+                net = load(path, threads=threads)
+                np.testing.assert_allclose(net(x), wanted, rtol=1e-4, atol=1e-4)
+            found[jit] = net.profile(batch=images, repeats=1)
+        assert not any(row.code_bytes for row in found["0"].rows)
+        assert "generated" not in str(found["0"])
+        if _native.isa() in ("avx2", "avx512"):
+            assert any(row.code_bytes and row.of_peak for row in found["1"].rows)
+            assert "generated" in str(found["1"])
+
+
+def test_low_memory_makes_no_code(tmp_path):
+    builder, path = network(tmp_path, 0.5)
+    with packing.open(path) as file:
+        net = Network(file, low_memory=True)
+        gc.collect()
+        code = _executable_mappings()
+        net(builder.batch(1))
+        assert _executable_mappings() == code
+
+
+def _executable_mappings() -> int:
+    """Anonymous memory that is executable; none may be writable as well."""
+    maps = Path("/proc/self/maps")
+    if not maps.exists():
+        pytest.skip("needs /proc")
+    lines = maps.read_text().splitlines()
+    fields = [line.split() for line in lines]
+    assert not any("w" in f[1] and "x" in f[1] and len(f) == 5 for f in fields)
+    return sum("x" in f[1] and len(f) == 5 for f in fields)
+
+
+def test_code_is_never_writable_and_goes_with_its_network(tmp_path):
+    if _native.isa() not in ("avx2", "avx512"):
+        pytest.skip(f"{_native.isa()} has no generated code")
+    builder, path = network(tmp_path, 0.5)
+    gc.collect()
+    before = _executable_mappings()
+    net = load(path, threads=1)
+    net(builder.batch(1))
+    assert _executable_mappings() > before
+    del net
+    gc.collect()
+    assert _executable_mappings() == before
+
+
+REFUSING = """
+import ctypes, sys
+import numpy as np
+from skinny.runtime import load
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.prctl(65, 1, 0, 0, 0):  # PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN
+    print("cannot be refused")
+    sys.exit()
+net = load(sys.argv[1], threads=1)
+x = np.load(sys.argv[2])
+assert not any(row.code_bytes for row in net.profile(batch=1, repeats=1).rows)
+np.save(sys.argv[3], net(x))
+print("refused")
+"""
+
+
+def test_without_executable_memory_kernels_interpret(tmp_path):
+    builder, path = network(tmp_path, 0.5)
+    x = builder.batch(2)
+    np.save(tmp_path / "x.npy", x)
+    run = subprocess.run(
+        [sys.executable, "-c", REFUSING, path, tmp_path / "x.npy", tmp_path / "y.npy"],
+        capture_output=True, text=True, check=False, env={**os.environ, "SKINNY_JIT": "1"},
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    if "cannot" in run.stdout:
+        pytest.skip("this kernel has no PR_SET_MDWE")
+    wanted = reference.run(builder.graph(), builder.tensors.__getitem__, x)[0]
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_runs_its_parents_code(tmp_path):
+    builder, path = network(tmp_path, 0.5)
+    script = (
+        "import os, sys, numpy as np\n"
+        "from skinny.runtime import load\n"
+        "net, x = load(sys.argv[1], threads=1), np.load(sys.argv[2])\n"
+        "y = net(x)\n"
+        "child = os.fork()\n"
+        "if child == 0: os._exit(0 if np.array_equal(net(x), y) else 1)\n"
+        "sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+    np.save(tmp_path / "x.npy", builder.batch(9))
+    run = [sys.executable, "-c", script, path, tmp_path / "x.npy"]
+    assert subprocess.run(run, check=False).returncode == 0
