@@ -491,6 +491,21 @@ class TensorProgram:
     ) -> None:
         """Any strides; neighbouring queries in q and target are the fast case."""
 
+    def add_recurrent(
+        self,
+        *,
+        projected: _Tensor,  # [length, batch, gates * size]: the input's product
+        h: _Tensor,  # [batch, size]
+        c: _Tensor | None,  # [batch, size] of an LSTM; a GRU has none
+        target: _Tensor,  # [length, batch, size]
+        last_h: _Tensor,
+        last_c: _Tensor | None,
+        weights: LinearWeights,  # of the state's product
+        bias: NDArray[np.float32],
+        reverse: bool,
+    ) -> None:
+        """The entries of a vector are neighbours."""
+
     def add_norm(
         self,
         *,

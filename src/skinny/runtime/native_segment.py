@@ -51,13 +51,17 @@ class NativeSegment:
 
     def layers(self) -> dict[str, int]:
         """About how many bytes the weights of each layer take, by the name of its result."""
-        plan = self._plan
-        return {node.output: plan.weights.estimate(node["weight"])[0] for node in plan.layers}
+        estimate = self._plan.weights.estimate
+        return {
+            output: sum(estimate(name)[0] for name in names)
+            for output, names in self._plan.layers.items()
+        }
 
     def making(self) -> int:
         """Bytes that making the weights takes beside, one after the other."""
         plan = self._plan
-        return max([plan.weights.estimate(name)[1] for name in plan.weight_names], default=0)
+        names = {name for names in plan.layers.values() for name in names}
+        return max([plan.weights.estimate(name)[1] for name in names], default=0)
 
     def hold(self, account: Account, threads: int) -> None:
         """Adds what the program holds: its arena, constants and, once they are read, weights."""

@@ -24,6 +24,10 @@ from skinny.runtime.step_info import StepInfo
 from skinny.runtime.strided import Shape, Tensor
 
 Floats = NDArray[np.float32]
+_WEIGHTS = {  # of each kind of layer
+    **dict.fromkeys(("conv", "conv_transpose", "linear"), ("weight",)),
+    **dict.fromkeys(("lstm", "gru"), ("weight_input", "weight_hidden")),
+}
 
 
 @dataclass(eq=False)
@@ -106,6 +110,7 @@ class TensorPlan:
         self._claimed: set[str] = set()
         self._joined: dict[str, Value] = {}  # concatenations that their inputs are written into
         self._entered: list[Value] = []  # where inputs are written
+        self._between: dict[str, Spec] = {}
         self._users: dict[str, list[Node]] = {}
         for node in self.nodes:
             for name in node.inputs:
@@ -116,7 +121,13 @@ class TensorPlan:
     # ---- what is known of the graph
 
     def spec(self, operand: Operand) -> Spec:
+        if isinstance(operand, str) and operand in self._between:
+            return self._between[operand]
         return self.facts.spec(operand)
+
+    def specify(self, name: str, shape: Shape) -> None:
+        """A value between two steps of one node, which the graph does not have."""
+        self._between[name] = Spec("float32", shape)
 
     def users(self, name: str) -> list[Node]:
         """The nodes of the segment that read a value."""
@@ -280,13 +291,13 @@ class TensorPlan:
         return program
 
     @property
-    def weight_names(self) -> set[str]:
-        """The stored weights of layers."""
-        return {node["weight"] for node in self.layers}
-
-    @property
-    def layers(self) -> list[Node]:
-        return [node for node in self.nodes if node.op in ("conv", "conv_transpose", "linear")]
+    def layers(self) -> dict[str, tuple[str, ...]]:
+        """The stored weights of each layer, by the name of its first result."""
+        return {
+            node.outputs[0]: tuple(node[field] for field in _WEIGHTS[node.op])
+            for node in self.nodes
+            if node.op in _WEIGHTS
+        }
 
     @property
     def constant_bytes(self) -> int:

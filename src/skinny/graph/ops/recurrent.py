@@ -243,6 +243,7 @@ for _op, _gates, _function, _op_type, _computes in (
         infer=_specs(_gates),
         reference=_function,
         workspace=_workspace,
+        lowering="recurrent",
         aten={_op: _stack(_op)},
         onnx={_op_type: _from_onnx(_op)},
         to_onnx=_write(_op, _op_type),

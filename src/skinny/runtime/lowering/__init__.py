@@ -10,6 +10,7 @@ from skinny.runtime.lowering import (
     matmul,
     norms,
     pixels,
+    recurrent,
     transposed,
     views,
 )
@@ -37,6 +38,7 @@ LOWERINGS: dict[str, Lowering] = {
     "reduce": norms.REDUCE,
     "matmul": matmul.MATMUL,
     "attention": matmul.ATTENTION,
+    "recurrent": recurrent.RECURRENT,
     "constant": gather.CONSTANT,
     "embedding": gather.EMBEDDING,
 }
