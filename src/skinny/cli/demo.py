@@ -28,7 +28,7 @@ class Demo:
     """Train the digits network dense and by iterative hard thresholding, and compare.
 
     The same network, the same number of epochs, three seeds each, one training per core.
-    Takes about a minute on two cores.
+    Takes a minute or two.
 
     Example: skinny demo --runs /tmp/demo
     """
