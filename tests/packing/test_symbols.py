@@ -9,7 +9,8 @@ TYPES = ["i1", "f2", "u2", "f4", "f8"]
 
 
 def values(rng, count, dtype):
-    return (rng.standard_normal(count) * 30).astype(dtype)
+    drawn = rng.standard_normal(count) * 30
+    return (np.abs(drawn) if np.dtype(dtype).kind == "u" else drawn).astype(dtype)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
