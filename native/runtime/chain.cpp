@@ -135,8 +135,11 @@ void Chain::run_tiles(const Grid& grid, const ThreadContext& context, Range tile
     size_t column = across.begin * lanes, vectors = across.end - across.begin;
     // A tile of one row that ends inside the row is stored where it belongs at once.
     bool direct = !flat && rows == 1 && column + vectors * lanes <= grid.columns;
+    // Two rows of a strip must not have one place in the ring: of windows with gaps between them the
+    // ring holds fewer rows than are computed.
+    bool same_place = ring && strip.count && row >= strip.tiles[0].row + ring->rows;
     if (strip.count == most || rows != strip.rows || vectors != strip.vectors ||
-        direct != strip.direct) {
+        direct != strip.direct || same_place) {
       if (strip.count) run_strip(grid, context, strip, ring);
       strip = {rows, vectors, 0, direct, {}};
     }

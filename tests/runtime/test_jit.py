@@ -310,6 +310,20 @@ def test_networks_run_on_generated_code_and_say_so(tmp_path, monkeypatch, sparsi
             assert "generated" in str(found["1"])
 
 
+def test_rows_that_no_window_looks_at_leave_the_others_alone(tmp_path):
+    """The rows of a pooled layer share places where its windows have gaps between them."""
+    builder = Builder(8, 9, 9)
+    builder.conv(8, 16, (1, 1), sparsity=0.5)
+    builder.add("tanh")
+    builder.max_pool((1, 1), stride=(3, 2))
+    path = tmp_path / "gaps.skinny"
+    packing.write(path, builder.tensors, graph=builder.graph())
+    for images in (1, 16):
+        x = builder.batch(images)
+        wanted = reference.run(builder.graph(), builder.tensors.__getitem__, x)[0]
+        np.testing.assert_allclose(load(path)(x), wanted, rtol=1e-4, atol=1e-5)
+
+
 def test_low_memory_makes_no_code(tmp_path):
     builder, path = network(tmp_path, 0.5)
     with packing.open(path) as file:

@@ -61,9 +61,9 @@ def test_thousands_of_nodes_are_planned_at_once(make, tmp_path):
 def test_low_memory_plans_only_the_layer_that_runs(tmp_path, monkeypatch):
     seen = []
 
-    def planned(graph, shapes, *rest, plan=low_memory.Plan):
+    def planned(graph, shapes, *rest, plan=low_memory.Plan, **options):
         seen.append(len(shapes))
-        return plan(graph, shapes, *rest)
+        return plan(graph, shapes, *rest, **options)
 
     monkeypatch.setattr(low_memory, "Plan", planned)
     builder = Builder(1, 2, 2)
