@@ -107,7 +107,7 @@ class Images:
     def _fit(self, x: NDArray[Any], record: Mapping[str, Any]) -> NDArray[Any]:
         """x with channels first; uint8 images of another size than the network's are resized and
         cropped, where the preprocessing says how."""
-        if record["layout"] == "NHWC" and x.ndim == len(self.shape) + 1:
+        if record["layout"] == "NHWC" and 1 < x.ndim == len(self.shape) + 1:
             x = np.moveaxis(x, -1, 1)
         resize, crop = record["resize"], record["crop"]
         if (

@@ -229,6 +229,12 @@ class TensorPlan:
         """The buffer of a concatenation into which some of its inputs were written."""
         return self._joined.get(name)
 
+    def in_arena(self, value: Value) -> Value:
+        """The value, or a copy where it is a constant: for steps that read the arena alone."""
+        if isinstance(value.home, Buffer):
+            return value
+        return self.copied(value, strided.row_major(value.shape))
+
     def copied(self, value: Value, strides: Shape) -> Value:
         """A copy of a value in another layout."""
         made = self.new(value.shape, strides)

@@ -98,13 +98,15 @@ def _one_row(view: View, width: int) -> View:
 def image_view(value: Value) -> View | None:
     """One image of a value [samples, channels, height, width] as kernels take it; None if they
     cannot."""
-    _, channels, height, width = value.shape
-    _, channel_stride, row_stride, column_stride = value.tensor.strides
+    samples, channels, height, width = value.shape
+    sample_stride, channel_stride, row_stride, column_stride = value.tensor.strides
     if width > 1 and column_stride != 1:
         return None
     row_stride = row_stride if height > 1 else width
     channel_stride = channel_stride if channels > 1 else height * row_stride
     if row_stride < width or channel_stride < (height - 1) * row_stride + width:
+        return None
+    if samples > 1 and sample_stride < channels * channel_stride:  # one sample within another
         return None
     return View(0, channels, height, width, channel_stride, row_stride, 0)
 
@@ -112,6 +114,7 @@ def image_view(value: Value) -> View | None:
 def images(plan: TensorPlan, value: Value) -> Images:
     """The images of a value [samples, channels, height, width], copied if kernels cannot take them
     as they lie."""
+    value = plan.in_arena(value)
     view = image_view(value)
     if view is None:
         value = plan.copied(value, _row_major(value))

@@ -143,7 +143,9 @@ def _target(plan: TensorPlan, name: str, shape: Shape) -> Images:
         tensor = strided.reshape(Tensor(0, 0, shape, strides), plan.spec(name).shape)
         assert tensor is not None
     y = plan.make(name, tensor.strides)
-    view = View(0, channels, height, width, strides[1], width, 0)
+    # of one channel, the buffer ends with its last row
+    channel_stride = strides[1] if channels > 1 else height * width
+    view = View(0, channels, height, width, channel_stride, width, 0)
     return Images(y, view, y.tensor.strides[0] if samples > 1 else 0)
 
 

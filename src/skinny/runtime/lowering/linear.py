@@ -50,6 +50,7 @@ def _stage(plan: TensorPlan, node: Node, channel_axis: int) -> Stage:
 def multiply(plan: TensorPlan, stage: Stage, x: Value) -> Value:
     """Makes the stage's output, [..., outputs], of x [..., inputs]. Returns x, or the copy of x in
     the layout that was needed."""
+    x = plan.in_arena(x)
     if math.prod(x.shape[:-1]) < plan.lanes:
         if not strided.is_row_major(x.tensor):
             x = plan.copied(x, strided.row_major(x.shape))
