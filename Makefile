@@ -16,6 +16,8 @@ BIN := $(VENV)/bin
 SETUP := $(VENV)/.set-up
 DEEPSPARSE := .venv-deepsparse/.set-up
 NATIVE := CMakeLists.txt $(shell find native -type f)
+# Where cmake writes makefiles, --parallel without a number starts all compilers at once.
+PARALLEL := --parallel $(shell getconf _NPROCESSORS_ONLN)
 
 .PHONY: demo test lint style fuzz setup native bench bench-avx2 sanitize test-arm arm-python clean
 .DELETE_ON_ERROR:
@@ -85,7 +87,7 @@ sanitize:
 	    numpy safetensors pytest hypothesis nanobind cmake
 	PATH="$(CURDIR)/$(SANITIZE)/venv/bin:$$PATH" cmake -S . -B $(SANITIZE)/native \
 	    -DSKINNY_SANITIZE=ON -DPython_EXECUTABLE="$(CURDIR)/$(SANITIZE)/venv/bin/python"
-	$(SANITIZE)/venv/bin/cmake --build $(SANITIZE)/native --parallel
+	$(SANITIZE)/venv/bin/cmake --build $(SANITIZE)/native $(PARALLEL)
 	rm -rf $(SANITIZE)/tree && mkdir -p $(SANITIZE)/tree
 	cp -R src/skinny $(SANITIZE)/tree/ && rm -f $(SANITIZE)/tree/skinny/_native*.so
 	$(SANITIZE)/venv/bin/cmake --install $(SANITIZE)/native --prefix $(SANITIZE)/tree
@@ -109,7 +111,7 @@ test-arm: arm-python
 	    -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
 	    -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ -DPython_EXECUTABLE=$(ARM_PYTHON) \
 	    -DPython_INCLUDE_DIR="$$include" -DCMAKE_CXX_FLAGS="-idirafter $$(dirname "$$include")"
-	$(ARM)/venv/bin/cmake --build $(ARM)/native --parallel 2
+	$(ARM)/venv/bin/cmake --build $(ARM)/native $(PARALLEL)
 	rm -rf $(ARM)/tree && mkdir -p $(ARM)/tree
 	cp -R src/skinny $(ARM)/tree/ && rm -f $(ARM)/tree/skinny/_native*.so
 	$(ARM)/venv/bin/cmake --install $(ARM)/native --prefix $(ARM)/tree
@@ -133,7 +135,7 @@ $(ARM)/python/.set-up: tests/arm64_python.sh constraints.txt
 # For quick rebuilds: wants cmake and nanobind where PYTHON and PATH find them.
 native:
 	cmake -S . -B build/native -DPython_EXECUTABLE="$$($(PYTHON) -c 'import sys; print(sys.executable)')"
-	cmake --build build/native --parallel
+	cmake --build build/native $(PARALLEL)
 	cmake --install build/native --prefix src
 
 $(SETUP): pyproject.toml constraints.txt $(NATIVE)
