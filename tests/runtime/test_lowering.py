@@ -104,6 +104,17 @@ def test_an_expression_of_too_many_sources_is_cut():
     assert 1 < len(steps(made)) < 8
 
 
+@pytest.mark.parametrize(("stride", "native"), [(16, True), (17, False)])
+def test_zeros_between_elements_are_not_convolved_where_they_are_nearly_all(stride, native):
+    """A kilobyte with a stride and a kernel of 500 would take minutes."""
+    given, tensors = {"x": random(0, 1, 2, 3, 3)}, {"w": random(1, 2, 2, 3, 3)}
+    window = {"stride": (stride, stride), "padding": (0, 0), "dilation": (1, 1)}
+    rest = {"weight": "w", "bias": None, "groups": 1, "output_padding": (0, 0)}
+    record = ("conv_transpose", ("x",), ("y",), {**window, **rest})
+    made = check(graph_of(given, ("y",), record), given, tensors)
+    assert made.interpreted == ([] if native else ["conv_transpose"])
+
+
 def test_attention_of_linear_layers_is_computed_without_a_copy():
     """Tokens are feature-major: heads split off and joined again are views."""
     given = {"x": random(0, 2, 19, 12)}

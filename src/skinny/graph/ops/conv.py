@@ -94,17 +94,10 @@ def _windows_bytes(a: Attributes, x: Spec) -> int:
 
 
 def _transposed_bytes(a: Attributes, x: Spec) -> int:
-    """The same for the transpose, whose windows lie around every output: zeros between its inputs
-    first, then these padded, twice."""
-    n, _, *sides = _transpose_shape(a, x).shape
-    windows: int = math.prod((*a.weight.shape[2:], *sides))
-    spread, padded = 1, 1
-    for side, made, k, s, d in zip(
-        x.shape[2:], sides, a.weight.shape[2:], a.stride, a.dilation, strict=True
-    ):
-        spread *= (side - 1) * s + 1
-        padded *= made + d * (k - 1)
-    return int(4 * (n * x.shape[1] * (windows + spread + 2 * padded) + a.weight.size))
+    """The transpose: its result before it is cropped, and what one tap or one element adds."""
+    n, out = _transpose_shape(a, x).shape[:2]
+    added = max(math.prod(x.shape[2:]), math.prod(a.weight.shape[2:]))
+    return int(4 * (n * out * (math.prod(_uncropped(a, x.shape)) + 3 * added) + a.weight.size))
 
 
 def _with_bias(y: Array, bias: Array | None) -> Array:
@@ -133,27 +126,39 @@ def _transpose_shape(a: Attributes, x: Spec) -> Spec:
     return Spec("float32", (x.shape[0], out, *sides))
 
 
+def _uncropped(a: Attributes, shape: tuple[int, ...]) -> list[int]:
+    """The sides of a transpose's result, with the padding that is cropped."""
+    return [
+        (side - 1) * s + d * (k - 1) + 1 + extra
+        for side, k, s, d, extra in zip(
+            shape[2:], a.weight.shape[2:], a.stride, a.dilation, a.output_padding, strict=True
+        )
+    ]
+
+
 def _conv_transpose(a: Attributes, x: Array) -> Array:
-    """A convolution of the input with zeros between its elements and the kernel turned round."""
+    """y[o, s p + d t] = sum of weight[c, o, t] x[c, p] over all channels c, elements p of the input
+    and taps t of the kernel, then cropped. The loop is over p or over t, whichever are fewer."""
     n, channels, *sides = x.shape
     _, per_group, *kernel = a.weight.shape
-    gaps = [(side - 1) * stride + 1 for side, stride in zip(sides, a.stride, strict=True)]
-    spread = np.zeros((n, channels, *gaps), np.float32)
-    spread[(slice(None), slice(None), *(slice(None, None, t) for t in a.stride))] = x
-    edges = []
-    for k, p, d, extra in zip(kernel, a.padding, a.dilation, a.output_padding, strict=True):
-        edges.append((d * (k - 1) - p, d * (k - 1) - p + extra))
-    crop = tuple(
-        slice(max(0, -b), spread.shape[i + 2] - max(0, -e)) for i, (b, e) in enumerate(edges)
-    )
-    spread = spread[(slice(None), slice(None), *crop)]
-    spread = np.pad(spread, ((0, 0), (0, 0), *((max(0, b), max(0, e)) for b, e in edges)))
+    x = x.reshape(n, a.groups, channels // a.groups, *sides)
     weight = a.weight.reshape(a.groups, channels // a.groups, per_group, *kernel)
-    weight = np.flip(weight.swapaxes(1, 2), tuple(range(3, 3 + len(kernel))))
-    weight = weight.reshape(a.groups * per_group, channels // a.groups, *kernel)
-    ones = (1,) * len(kernel)
-    zeros = (0,) * len(kernel)
-    return _with_bias(convolve(spread, weight, ones, zeros, a.dilation, a.groups), a.bias)
+    whole = np.zeros((n, a.groups, per_group, *_uncropped(a, (n, channels, *sides))), np.float32)
+    by_tap = math.prod(kernel) <= math.prod(sides)
+    few, many = (kernel, sides) if by_tap else (sides, kernel)
+    begin, apart = (a.dilation, a.stride) if by_tap else (a.stride, a.dilation)
+    for at in np.ndindex(*few):
+        one = (..., *at)
+        added = (
+            np.einsum("gco,ngc...->ngo...", weight[one], x)
+            if by_tap
+            else np.einsum("gco...,ngc->ngo...", weight, x[one])
+        )
+        where = zip(at, begin, apart, many, strict=True)
+        whole[(..., *(slice(i * b, i * b + (m - 1) * s + 1, s) for i, b, s, m in where))] += added
+    crop = (slice(p, side - p) for p, side in zip(a.padding, whole.shape[3:], strict=True))
+    y = whole[(..., *crop)]
+    return _with_bias(y.reshape(n, a.groups * per_group, *y.shape[3:]), a.bias)
 
 
 # ---- from torch

@@ -11,7 +11,14 @@ from skinny.runtime.lowering.chains import Images, convolve
 from skinny.runtime.lowering.images import as_image, image_shape, is_image, windows
 from skinny.runtime.lowering.joining import fill
 from skinny.runtime.lowering.stages import POINTWISE, Stage, absorb
-from skinny.runtime.tensor_plan import Lowering, TensorPlan, Value
+from skinny.runtime.tensor_plan import Facts, Lowering, TensorPlan, Value
+
+_MOST_SPREAD = 256  # positions for each element of the input; the reference visits elements alone
+
+
+def _accepts(facts: Facts, node: Node) -> bool:
+    """The work grows with the product of the strides, however little the network asks for."""
+    return is_image(facts, node) and math.prod(node["stride"]) <= _MOST_SPREAD
 
 
 def _conv_transpose(plan: TensorPlan, node: Node) -> None:
@@ -67,4 +74,4 @@ def _spread(plan: TensorPlan, node: Node, kernel: tuple[int, ...], out: tuple[in
     return whole
 
 
-CONV_TRANSPOSE = Lowering(is_image, _conv_transpose)
+CONV_TRANSPOSE = Lowering(_accepts, _conv_transpose)
