@@ -3,11 +3,13 @@
 The short form; `make fuzz` goes on for as long as it is told to, from other seeds.
 """
 
+import itertools
 import sys
 from random import Random
 
 import numpy as np
 import pytest
+from tests.runtime.fuzzing import campaign as campaigns
 from tests.runtime.fuzzing.campaign import Watched, campaign
 from tests.runtime.fuzzing.case import judge, make, read
 from tests.runtime.fuzzing.general import Network, general_network
@@ -99,7 +101,7 @@ def test_a_wrong_operation_is_found(ending_in_tanh, monkeypatch, wrong, what):
 WORKERS = {
     "crash": ("import os; os.abort()", "died of SIGABRT"),
     "end": ("import sys; sys.exit('out of memory')", "died of exit status 1"),
-    "hang": ("import time; time.sleep(60)", "no answer within 2 seconds"),
+    "hang": ("import time; time.sleep(60)", "no answer within 0.5 seconds"),
 }
 
 
@@ -108,7 +110,7 @@ def test_a_worker_that_dies_or_hangs_is_a_finding_with_a_file(tmp_path, how):
     code, what = WORKERS[how]
     make(7, tmp_path / "made")
     start = (sys.executable, "-c", f"{SAVE}; {code}", str(tmp_path / "made"))
-    with Watched(start, patience=2) as watched:
+    with Watched(start, patience=0.5) as watched:
         statistics = campaign([7], tmp_path, watched, attempts=2)
     (found,) = statistics.findings
     assert what in found.what
@@ -120,6 +122,50 @@ SAVE = (
     "import json, shutil, sys; request = json.loads(sys.stdin.readline());"
     " shutil.copy(sys.argv[1], request['path'])"
 )
+
+
+# Answers each request with the next of the given texts, in this process or the one after it.
+ANSWERS = """
+import json, pathlib, sys
+for line in sys.stdin:
+    pathlib.Path(json.loads(line)["path"]).write_bytes(b"")
+    log = pathlib.Path(sys.argv[1])
+    log.write_text(log.read_text() + "x")
+    what = sys.argv[2:][len(log.read_text()) - 1]
+    kind = "not made" if "own" in what else "ran" if "format" in what else "finding"
+    print(json.dumps({"outcome": kind, "what": what, "changes": []}), flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("answers", "found", "passed"),
+    [
+        (["MemoryError in case.py", "format 1, compared"], 0, True),  # a machine short of memory
+        (["more than 10 seconds to load", "format 1, compared"], 0, True),  # or of time
+        (["more than 10 seconds to load"] * 3, 1, False),
+        (["another output", "format 1, compared"], 1, False),  # however rarely it comes
+        (["MemoryError of the fuzzer's own", *["format 1, compared"] * 99], 0, True),
+        (["MemoryError of the fuzzer's own"] * 2, 0, False),  # a fuzzer that makes no files
+    ],
+)
+def test_what_only_the_machine_did_is_no_finding(tmp_path, answers, found, passed):
+    (tmp_path / "log").write_text("")
+    start = (sys.executable, "-c", ANSWERS, str(tmp_path / "log"), *answers)
+    seeds = range(100 if len(answers) == 100 else 2 if "own" in answers[0] else 1)
+    with Watched(start) as watched:
+        statistics = campaign(seeds, tmp_path, watched, attempts=1)
+    assert (len(statistics.findings), statistics.passed) == (found, passed)
+
+
+@pytest.mark.parametrize(("pace", "waits"), [(0.0015, True), (0.06, False), (0.0, False)])
+def test_a_worker_on_a_busy_machine_is_waited_for(monkeypatch, pace, waits):
+    """Not one that computes without end, nor one that does not compute at all."""
+    clock = itertools.count()
+    monkeypatch.setattr(campaigns, "_processor_seconds", lambda pid: pace * next(clock))
+    slow = "import time; time.sleep(0.5); print('{}', flush=True)"
+    with Watched((sys.executable, "-c", slow), patience=0.1) as watched:
+        answer = watched.ask({})
+    assert answer == {} if waits else answer["what"].startswith("no answer")
 
 
 def test_a_case_may_not_take_more_memory_than_its_worker_has(tmp_path):

@@ -17,8 +17,8 @@ from tests.runtime.fuzzing.case import describe, judge
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="fuzzing", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")
-    parser.add_argument("--cases", type=int, help="stop after that many files")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this time")
+    parser.add_argument("--cases", type=int, help="stop after this number of files")
     parser.add_argument("--seed", type=int, help="of the first file; the clock decides by default")
     parser.add_argument("--file", type=Path, help="judge this one file again")
     parser.add_argument("--into", type=Path, default=Path("build/fuzz"), help="for findings")
@@ -34,7 +34,7 @@ def main() -> int:
     with Watched() as watched:
         statistics = campaign(seeds, arguments.into, watched, arguments.seconds)
     print(statistics)
-    return int(bool(statistics.findings))
+    return int(not statistics.passed)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ outputs or a `SkinnyError` are right; anything else is a finding.
 """
 
 import json
+import os
 import signal
 import time
 import traceback
@@ -30,7 +31,8 @@ from skinny.runtime import load, reference
 BATCHES = (1, 3, 17, 1)  # the second 1: what was planned for the others changes nothing
 MAX_MEMORY = 1 << 25
 LARGEST_INPUT = 1 << 22  # floats of a batch the fuzzer itself makes
-MOST_SECONDS = 10  # of processor time, to load a file and to run one image
+SANITIZED = "libasan" in os.environ.get("LD_PRELOAD", "")  # which takes its time, and terabytes
+MOST_SECONDS = 100 if SANITIZED else 10  # of processor time, to load a file and to run one batch
 LONG_CALL = 0.5  # seconds; after a call that long, larger batches would only repeat it
 REFERENCE_SECONDS = 3
 TAME = 1e15  # squares of such values are still finite

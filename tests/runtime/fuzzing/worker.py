@@ -5,11 +5,10 @@ What kills the process, or keeps it busy for longer than the other side waits, i
 
 import contextlib
 import json
-import os
 import sys
 from pathlib import Path
 
-from tests.runtime.fuzzing.case import judge, make
+from tests.runtime.fuzzing.case import SANITIZED, judge, make
 
 ADDRESS_SPACE = 1 << 30  # beside what the interpreter and its libraries take
 
@@ -17,7 +16,7 @@ ADDRESS_SPACE = 1 << 30  # beside what the interpreter and its libraries take
 def limit_memory() -> None:
     """No more address space than that, where the system can say what is taken. AddressSanitizer
     reserves terabytes, so that under it only `max_memory` holds."""
-    if "libasan" in os.environ.get("LD_PRELOAD", ""):
+    if SANITIZED:
         return
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
@@ -31,8 +30,13 @@ def main() -> None:
     for line in sys.stdin:
         request = json.loads(line)
         path, seed = Path(request["path"]), request["seed"]
-        changes = make(seed, path, request["skip"]) if "skip" in request else []
-        print(json.dumps({**judge(path, seed), "changes": changes}), flush=True)
+        try:
+            changes = make(seed, path, request["skip"]) if "skip" in request else []
+        except Exception as error:  # the fuzzer's own, however short of memory it is
+            answer = {"outcome": "not made", "what": f"{type(error).__name__}: {error}"[:200]}
+        else:
+            answer = {**judge(path, seed), "changes": changes}
+        print(json.dumps(answer), flush=True)
 
 
 if __name__ == "__main__":

@@ -148,15 +148,17 @@ def _conv_transpose(a: Attributes, x: Array) -> Array:
     few, many = (kernel, sides) if by_tap else (sides, kernel)
     begin, apart = (a.dilation, a.stride) if by_tap else (a.stride, a.dilation)
     for at in np.ndindex(*few):
-        one = (..., *at)
+        one: tuple[Any, ...] = (..., *at)
         added = (
             np.einsum("gco,ngc...->ngo...", weight[one], x)
             if by_tap
             else np.einsum("gco...,ngc->ngo...", weight, x[one])
         )
-        where = zip(at, begin, apart, many, strict=True)
-        whole[(..., *(slice(i * b, i * b + (m - 1) * s + 1, s) for i, b, s, m in where))] += added
-    crop = (slice(p, side - p) for p, side in zip(a.padding, whole.shape[3:], strict=True))
+        along = zip(at, begin, apart, many, strict=True)
+        to: list[Any] = [slice(i * b, i * b + (m - 1) * s + 1, s) for i, b, s, m in along]
+        whole[(..., *to)] += added
+    ends = zip(a.padding, whole.shape[3:], strict=True)
+    crop: list[Any] = [slice(p, side - p) for p, side in ends]
     y = whole[(..., *crop)]
     return _with_bias(y.reshape(n, a.groups * per_group, *y.shape[3:]), a.bias)
 
