@@ -7,8 +7,10 @@ from dataclasses import replace
 from skinny.errors import SkinnyError
 from skinny.experiments import published, tuning
 from skinny.experiments.arms import baselines, dense, scaled, sdnn, times
+from skinny.experiments.cifar import cifar10
 from skinny.experiments.experiment import Arm, Experiment, Panel
 from skinny.experiments.lenet import lenet
+from skinny.experiments.protocol import protocol
 from skinny.experiments.published import Cited
 from skinny.experiments.settings import Scale, setting
 from skinny.training import Config
@@ -238,6 +240,8 @@ _EXPERIMENTS: dict[str, Callable[[str, Scale], Experiment]] = {
     "baselines": baseline,
     "tuned": tuned,
     "lenet": lenet,
+    "protocol": protocol,
+    "cifar10": cifar10,
 }
 NAMES = {
     "cifar10": "CIFAR-10",
@@ -253,6 +257,8 @@ FIXED_DATA = {
     "table3": "mnist",
     "table4": "imagenet",
     "lenet": "mnist",
+    "protocol": "mnist",
+    "cifar10": "cifar10",
 }
 
 

@@ -21,7 +21,7 @@ _METHODS: dict[str, Method] = {
 
 def lenet(data: str, scale: Scale) -> Experiment:
     """LeNet-300-100 and LeNet-5 on MNIST, 2 to 300 times smaller, beside published results."""
-    mlp = _setting("lenet-300-100", scale)
+    mlp = lenet_setting("lenet-300-100", scale)
     if scale == "smoke":  # LeNet-5 needs larger images than digits of 8x8 pixels
         panels: tuple[Panel, ...] = (
             _claims("LeNet-300-100", mlp, (2, 12), published.LENET_300_100),
@@ -29,7 +29,7 @@ def lenet(data: str, scale: Scale) -> Experiment:
             _methods("LeNet-300-100", mlp, (12,)),
         )
     else:
-        conv = _setting("lenet-5", scale)
+        conv = lenet_setting("lenet-5", scale)
         panels = (
             _claims("LeNet-300-100", mlp, (2, 12, 56, 68), published.LENET_300_100),
             _claims("LeNet-5", conv, (2, 12, 108, 280), published.LENET_5),
@@ -47,7 +47,7 @@ def lenet(data: str, scale: Scale) -> Experiment:
     )
 
 
-def _setting(name: str, scale: Scale) -> Config:
+def lenet_setting(name: str, scale: Scale) -> Config:
     base = recipe(name)
     if scale == "paper":
         return base
@@ -66,7 +66,7 @@ def _setting(name: str, scale: Scale) -> Config:
     )
 
 
-def _at(base: Config, ratio: int, **changes: str) -> Arm:
+def at_ratio(base: Config, ratio: int, **changes: str) -> Arm:
     """Thresholded to the target in every cycle, as the recipes do it."""
     sparsity = 1 - 1 / ratio
     label = ", ".join([times(sparsity), *changes.values()])
@@ -76,7 +76,7 @@ def _at(base: Config, ratio: int, **changes: str) -> Arm:
 def _claims(network: str, base: Config, ratios: tuple[int, ...], cited: tuple[Cited, ...]) -> Panel:
     """Dense training, the same with the learning rate restarted, and the paper's method."""
     control = dense(base, "dense, restarted", restart_lr=True)
-    skinny = [_at(base, ratio) for ratio in ratios]
+    skinny = [at_ratio(base, ratio) for ratio in ratios]
     return Panel(
         network,
         (dense(base, restart_lr=False), control, *skinny),
@@ -91,7 +91,7 @@ def _claims(network: str, base: Config, ratios: tuple[int, ...], cited: tuple[Ci
 
 def _budgets(network: str, base: Config, ratios: tuple[int, ...]) -> Panel:
     arms = [
-        _at(base, ratio, budget=budget)
+        at_ratio(base, ratio, budget=budget)
         for ratio in ratios
         for budget in ("global", "erk", "uniform")
     ]
@@ -106,7 +106,7 @@ def _budgets(network: str, base: Config, ratios: tuple[int, ...]) -> Panel:
 def _methods(network: str, base: Config, ratios: tuple[int, ...]) -> Panel:
     arms, contrasts = [dense(base, restart_lr=False)], []
     for ratio in ratios:
-        ours = _at(base, ratio)
+        ours = at_ratio(base, ratio)
         own = replace(without_spans(ours.config), restart_lr=False)
         others = [
             Arm(f"{name}, {ratio}x", replace(own, method=method))

@@ -97,7 +97,7 @@ def _arms(wanted: Wanted) -> list[tuple[Arm, int]]:
             (arm, seed)
             for experiment, seeds in wanted
             for panel in experiment.panels
+            for seed in panel.seeded(seeds)  # so that one that is cut short has whole pairs
             for arm in panel.arms
-            for seed in panel.seeded(seeds)
         )
     )

@@ -8,6 +8,7 @@ from torch import nn
 
 from skinny import user_function
 from skinny.errors import SkinnyError
+from skinny.models.airnet import airnet
 from skinny.models.alexnet import alexnet
 from skinny.models.lenet import lenet_5, lenet_300_100
 from skinny.models.nin import nin_cifar, nin_digits, nin_mnist
@@ -17,6 +18,7 @@ _OURS: dict[str, Callable[..., nn.Module]] = {
     "nin-mnist": nin_mnist,
     "nin-digits": nin_digits,
     "alexnet": alexnet,
+    "airnet": airnet,
     "lenet-300-100": lenet_300_100,
     "lenet-5": lenet_5,
 }

@@ -78,11 +78,11 @@ class Config:
     """Global contrast normalisation and ZCA whitening instead of mean and deviation."""
 
     model: str = "nin-digits"
-    """nin-digits, nin-mnist, nin-cifar, alexnet, lenet-300-100, lenet-5, or your own as
-    package.module:function. That is called with those of `classes`, `channels` and `image_size`
+    """nin-digits, nin-mnist, nin-cifar, alexnet, lenet-300-100, lenet-5, airnet, or your own
+    as package.module:function. That is called with those of `classes`, `channels` and `image_size`
     (height, width) that are among its parameters, and returns a torch.nn.Module."""
     width: float | None = None
-    """Multiplies the widths of NIN."""
+    """Multiplies the widths of NIN and airnet."""
     batch_norm: bool | None = None
     """Batch normalisation after every convolution of NIN."""
     dropout: float | None = None
