@@ -42,7 +42,7 @@ def test_alexnet_by_name():
 def test_names_lists_them():
     assert models.names() == (
         *("nin-cifar", "nin-mnist", "nin-digits"),
-        *("alexnet", "lenet-300-100", "lenet-5"),
+        *("alexnet", "airnet", "lenet-300-100", "lenet-5"),
     )
 
 
