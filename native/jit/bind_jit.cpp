@@ -69,6 +69,11 @@ void bind_assembler(nb::module_& m) {
              self.lea(reg(x), at(y, d, i, s));
            },
            to, base, disp, index, scale)
+      .def("jnz", [](Assembler& self, size_t target) {
+             require(target <= self.size(), "a loop begins before it ends");
+             self.jnz(target);
+           },
+           arg("target"))
       .def("vzeroupper", &Assembler::vzeroupper)
       .def("ret", &Assembler::ret)
       .def("vmovups_load",

@@ -20,23 +20,19 @@ constexpr double shared_density = 0.3;
 constexpr size_t cached_code = size_t{1} << 19, cached_input = 28 << 10;
 constexpr size_t bytes_per_weight = 13, bytes_per_vector = 6;  // broadcast and address; FMA
 
-bool wished(const char* value) {
+bool refused() {
   const char* wish = std::getenv("SKINNY_JIT");
-  return wish && std::strcmp(wish, value) == 0;
+  return wish && std::strcmp(wish, "0") == 0;
 }
 
 }  // namespace
 
 std::optional<Form> choose(Isa set, const Layer& layer) {
   bool x86 = set == Isa::avx2 || set == Isa::avx512;
-  if (!x86 || layer.dense || wished("0")) return std::nullopt;
-  if (layer.non_zeros < fewest_taps * layer.outputs * layer.blocks || layer.tiles < fewest_tiles)
-    return std::nullopt;
-  if (set == Isa::avx512) {
-    // no processor has run it yet: an emulator says that it is right, and nothing that it is fast
-    if (wished("1")) return many_channels;
-    return std::nullopt;
-  }
+  if (!x86 || layer.dense || refused()) return std::nullopt;
+  if (layer.non_zeros < fewest_taps * layer.outputs * layer.blocks) return std::nullopt;
+  if (set == Isa::avx512) return many_channels;
+  if (layer.tiles < fewest_tiles) return std::nullopt;
   double density = static_cast<double>(layer.non_zeros) /
                    (static_cast<double>(layer.outputs) * static_cast<double>(layer.taps));
   if (density >= shared_density && layer.tile_vectors % six_channels.vectors == 0)

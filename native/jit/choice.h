@@ -20,8 +20,8 @@ struct Layer {
   size_t chain_non_zeros;  // of all layers that a tile goes through
 };
 
-// No form where the interpreting kernels are faster, for instruction sets without one, with
-// SKINNY_JIT=0, and for AVX-512 unless SKINNY_JIT=1.
+// No form where the interpreting kernels are faster, for instruction sets without one, and with
+// SKINNY_JIT=0.
 std::optional<Form> choose(Isa set, const Layer& layer);
 
 }  // namespace skinny::jit

@@ -12,13 +12,11 @@ namespace {
 // The arguments of the functions, by the System V calling convention, and what else they use: all
 // of it the caller saves.
 constexpr Reg in = Reg::rdi, out = Reg::rsi, out_stride = Reg::rdx, values = Reg::rcx;
+constexpr Reg patches = Reg::r8;
 constexpr Reg row_stride = Reg::r8, row_stride_3 = Reg::r9, row_stride_5 = Reg::r10,
               row_stride_7 = Reg::r11, at = Reg::rax;
 
-// Code that is run for one patch after the other stays in the processor's cache of decoded
-// instructions: several thousand instructions on all processors with AVX2.
-constexpr size_t cached_code = 8192;
-constexpr size_t long_code = 65536;
+constexpr size_t long_code = 65536;  // of a function for single channels
 constexpr size_t line = 64;
 
 }  // namespace
@@ -72,36 +70,62 @@ std::vector<Chunk> Generator::add(const Block& block) {
                 (i == 0 || block.weights[i - 1].row <= block.weights[i].row),
             "a weight belongs to a row and a tap of its block, in order of rows");
   std::vector<Chunk> chunks;
-  size_t most = form_.channels == 1 ? long_code : cached_code;
-  const NonZero* begin = block.weights.data();
-  const NonZero* last = begin + block.weights.size();
-  for (size_t row = 0; row < block.rows; row += form_.channels) {
-    if (chunks.empty() || code_.size() - chunks.back().code > most) {
-      if (!chunks.empty()) close(chunks.back());
-      chunks.push_back(open(row));
-    }
-    size_t rows = std::min(form_.channels, block.rows - row);
-    const NonZero* end = begin;
-    while (end != last && end->row < row + rows) ++end;
-    group(block, row, rows, begin, end);
-    begin = end;
-  }
-  close(chunks.back());
+  if (form_.channels == 1)
+    add_single(block, chunks);
+  else
+    add_grouped(block, chunks);
   return chunks;
 }
 
-void Generator::group(const Block& block, size_t row, size_t rows, const NonZero* begin,
-                      const NonZero* end) {
-  if (begin == end && !block.bias && !block.last) {
-    for (size_t i = 0; i < rows; ++i) code_.add(out, out_stride);
-    return;
+// One function for many channels, which walks through `out`.
+void Generator::add_single(const Block& block, std::vector<Chunk>& chunks) {
+  const NonZero* begin = block.weights.data();
+  const NonZero* last = begin + block.weights.size();
+  for (size_t row = 0; row < block.rows; ++row) {
+    if (chunks.empty() || code_.size() - chunks.back().code > long_code) {
+      if (!chunks.empty()) close(chunks.back());
+      chunks.push_back(open(row));
+    }
+    const NonZero* end = begin;
+    while (end != last && end->row == row) ++end;
+    if (begin != end || block.bias || block.last) {
+      begin_sums(block, row, 1);
+      add_alone(block, begin, end);
+      finish_sums(block, 1);
+    }
+    code_.add(out, out_stride);
+    begin = end;
   }
-  begin_sums(block, row, rows);
-  if (form_.channels == 1)
-    add_alone(block, begin, end);
-  else
+  close(chunks.back());
+}
+
+// A function for each group of channels. Groups are of like size: a small one reads as much of the
+// input as a large one, for fewer multiplications.
+void Generator::add_grouped(const Block& block, std::vector<Chunk>& chunks) {
+  const NonZero* begin = block.weights.data();
+  const NonZero* last = begin + block.weights.size();
+  size_t groups = (block.rows + form_.channels - 1) / form_.channels;
+  for (size_t group = 0; group < groups; ++group) {
+    size_t row = block.rows * group / groups, rows = block.rows * (group + 1) / groups - row;
+    const NonZero* end = begin;
+    while (end != last && end->row < row + rows) ++end;
+    if (begin == end && !block.bias && !block.last) continue;
+    Chunk chunk = open(row);
+    int32_t first = stream_base_;
+    size_t loop = code_.size();
+    begin_sums(block, row, rows);
     add_together(block, row, begin, end);
-  finish_sums(block, rows);
+    finish_sums(block, rows);
+    auto bytes = static_cast<int32_t>(form_.vectors) * vector_bytes();
+    code_.add(in, bytes);
+    code_.add(out, bytes);
+    if (stream_base_ != first) code_.add(values, first - stream_base_);
+    code_.add(patches, -1);
+    code_.jnz(loop);
+    close(chunk);
+    chunks.push_back(chunk);
+    begin = end;
+  }
 }
 
 void Generator::begin_sums(const Block& block, size_t row, size_t rows) {
@@ -123,10 +147,12 @@ void Generator::begin_sums(const Block& block, size_t row, size_t rows) {
 void Generator::finish_sums(const Block& block, size_t rows) {
   size_t count = form_.rows * form_.vectors;
   if (block.last) clamp(rows * count, block.low, block.high);
+  if (rows > 1) code_.mov(at, out);
   for (size_t c = 0; c < rows; ++c) {
     for (size_t i = 0; i < count; ++i)
-      code_.vmovups({out, static_cast<int32_t>(i) * vector_bytes() - out_bias()}, sum(c, i));
-    code_.add(out, out_stride);
+      code_.vmovups({rows > 1 ? at : out, static_cast<int32_t>(i) * vector_bytes() - out_bias()},
+                    sum(c, i));
+    if (c + 1 < rows) code_.add(at, out_stride);
   }
 }
 

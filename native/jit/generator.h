@@ -8,6 +8,9 @@
 //     sum[channel] += weight * patch of the input at the tap
 //   out = sum, clamped in the last block of taps
 //
+// Where channels are computed together, this is the body of a loop over neighbouring patches: the
+// processor fetches and decodes the instructions of some channels once for all of them.
+//
 // Weights are no part of the code: they come in a stream of floats, in the order in which the code
 // reads them, together with biases and bounds.
 #pragma once
@@ -24,7 +27,7 @@ namespace skinny::jit {
 // What is in registers at a time.
 struct Form {
   Width width;
-  size_t channels;  // output channels
+  size_t channels;  // output channels, at most
   size_t rows, vectors;  // the patch; rows is 1 unless channels is
 
   size_t lanes() const { return width == Width::bits512 ? 16 : 8; }
@@ -53,9 +56,10 @@ struct Block {
   float low, high;
 };
 
-// The code of some rows of a block, a function with these arguments. Strides are in bytes.
+// The code of some rows of a block, a function with these arguments. Strides are in bytes. The last
+// argument is the row stride of `in` where the form has one channel, else the number of patches.
 using Function = void (*)(const float* in, float* out, size_t out_stride, const float* stream,
-                          ptrdiff_t row_stride);
+                          ptrdiff_t row_stride_or_patches);
 struct Chunk {
   size_t code, bytes;  // where the function begins, and its size
   size_t stream;  // where its stream begins, in floats
@@ -75,9 +79,10 @@ class Generator {
 
  private:
   struct Tap;
+  void add_single(const Block& block, std::vector<Chunk>& chunks);
+  void add_grouped(const Block& block, std::vector<Chunk>& chunks);
   Chunk open(size_t row);
   void close(Chunk& chunk);
-  void group(const Block& block, size_t row, size_t rows, const NonZero* begin, const NonZero* end);
   void begin_sums(const Block& block, size_t row, size_t rows);
   void finish_sums(const Block& block, size_t rows);
   void add_alone(const Block& block, const NonZero* begin, const NonZero* end);

@@ -1,14 +1,64 @@
 #include "tile_code.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace skinny::jit {
 namespace {
 
 constexpr size_t line_bytes = 64;
+// Of a block of the code for AVX-512, at most: few enough that what a vector's sums read stays in the
+// first-level cache while the code goes over neighbouring vectors, and their instructions too.
+constexpr size_t joined_taps = 512;
 
 Range lines(const Chunk& chunk) {
   return {chunk.code / line_bytes, (chunk.code + chunk.bytes + line_bytes - 1) / line_bytes};
+}
+
+// Neighbouring blocks of taps that are one block of the code: each loads and stores all sums.
+struct JoinedBlocks {
+  Range range;
+  std::vector<int32_t> offsets;  // of their taps, from the first block's
+};
+
+// None if a tap lies too far away.
+std::optional<std::vector<JoinedBlocks>> join(const ConvWeights& weights,
+                                              const TapOffsets& offsets, const Form& form) {
+  size_t taps = weights.block_taps(), count = weights.block_count(), at_once = 1;
+  if (form.width == Width::bits512) at_once = std::max<size_t>(1, joined_taps / taps);
+  size_t parts = divide_up(count, at_once);
+  std::vector<JoinedBlocks> joined;
+  for (size_t part = 0; part < parts; ++part) {
+    JoinedBlocks& own = joined.emplace_back();
+    own.range = partition(count, part, parts);
+    for (size_t b = own.range.begin; b < own.range.end; ++b)
+      for (int32_t offset : offsets.table) {
+        ptrdiff_t from_first = offset + offsets.blocks[b] - offsets.blocks[own.range.begin];
+        if (from_first < -max_tap_offset || from_first > max_tap_offset) return std::nullopt;
+        own.offsets.push_back(static_cast<int32_t>(from_first));
+      }
+  }
+  return joined;
+}
+
+// Of some blocks, by row and then by tap.
+std::vector<NonZero> non_zeros(const ConvWeights& weights, size_t index, Range blocks) {
+  if (blocks.end == blocks.begin + 1) return weights.non_zeros(index, blocks.begin);
+  std::vector<std::vector<NonZero>> found;
+  Range channels = weights.channels(index);
+  std::vector<size_t> next(channels.end - channels.begin + 1);  // place of each row's next weight
+  for (size_t b = blocks.begin; b < blocks.end; ++b) {
+    found.push_back(weights.non_zeros(index, b));
+    for (const NonZero& weight : found.back()) ++next[weight.row + 1];
+  }
+  std::partial_sum(next.begin(), next.end(), next.begin());
+  std::vector<NonZero> all(next.back());
+  for (size_t b = 0; b < found.size(); ++b)
+    for (NonZero weight : found[b]) {
+      weight.tap += static_cast<uint32_t>(b * weights.block_taps());
+      all[next[weight.row]++] = weight;
+    }
+  return all;
 }
 
 }  // namespace
@@ -17,8 +67,8 @@ std::unique_ptr<const TileCode> TileCode::make(const ConvWeights& weights,
                                                const TapOffsets& offsets,
                                                const std::vector<float>& bias, float low,
                                                float high, const Form& form, size_t most) {
-  auto far = [](int32_t offset) { return offset < -max_tap_offset || offset > max_tap_offset; };
-  if (std::any_of(offsets.table.begin(), offsets.table.end(), far)) return nullptr;
+  std::optional<std::vector<JoinedBlocks>> joined = join(weights, offsets, form);
+  if (!joined) return nullptr;
   Generator generator(form);
   std::vector<ChannelRange> ranges;
   for (size_t index = 0; index < weights.range_count(); ++index) {
@@ -26,16 +76,17 @@ std::unique_ptr<const TileCode> TileCode::make(const ConvWeights& weights,
     ChannelRange& range = ranges.emplace_back();
     range.first = channels.begin;
     range.group = weights.group(index);
-    for (size_t b = 0; b < weights.block_count(); ++b) {
+    for (const JoinedBlocks& blocks : *joined) {
       Block block;
-      block.weights = weights.non_zeros(index, b);
+      block.weights = non_zeros(weights, index, blocks.range);
       block.rows = channels.end - channels.begin;
-      block.offsets = &offsets.table;
-      block.bias = b == 0 ? bias.data() + channels.begin : nullptr;
-      block.last = b + 1 == weights.block_count();
+      block.offsets = &blocks.offsets;
+      block.bias = blocks.range.begin == 0 ? bias.data() + channels.begin : nullptr;
+      block.last = blocks.range.end == weights.block_count();
       block.low = low;
       block.high = high;
-      for (const Chunk& chunk : generator.add(block)) range.parts.push_back({b, chunk});
+      for (const Chunk& chunk : generator.add(block))
+        range.parts.push_back({offsets.blocks[blocks.range.begin], chunk});
       if (generator.code().size() + generator.stream().size() * sizeof(float) > most)
         return nullptr;
     }
@@ -53,28 +104,32 @@ void TileCode::run(size_t index, const TapOffsets& offsets, const float* const* 
                    ptrdiff_t row_stride, size_t rows, size_t vectors, float* const* out,
                    size_t stride, size_t count) const {
   const ChannelRange& range = ranges_[index];
-  const size_t calls = form_.channels == 1 ? count : count * rows * vectors / form_.vectors;
+  auto floats = static_cast<ptrdiff_t>(vectors * form_.lanes());
+  const bool single = form_.channels == 1;
+  if (!single && row_stride == floats) {  // one long row
+    vectors *= rows;
+    rows = 1;
+  }
+  const size_t calls = single ? count : count * rows;
   for (size_t p = 0; p < range.parts.size(); ++p) {
     const Part& part = range.parts[p];
     Range ahead = p + 1 < range.parts.size() ? lines(range.parts[p + 1].chunk) : Range{0, 0};
-    size_t call = 0;
-    auto run_patch = [&](const float* from, float* to) {
-      Range own = partition(ahead.end - ahead.begin, call++, calls);
-      for (size_t i = ahead.begin + own.begin; i < ahead.begin + own.end; ++i)
-        __builtin_prefetch(code_.data() + i * line_bytes, 0, 2);
-      function(part.chunk)(from, to, stride * sizeof(float), stream_.data() + part.chunk.stream,
-                           row_stride * static_cast<ptrdiff_t>(sizeof(float)));
+    const size_t each = divide_up(ahead.end - ahead.begin, calls);
+    Function function = this->function(part.chunk);
+    auto call = [&](const float* from, float* to, ptrdiff_t last) {
+      for (size_t i = 0; i < each && ahead.begin < ahead.end; ++i)
+        __builtin_prefetch(code_.data() + ahead.begin++ * line_bytes, 0, 2);
+      function(from, to, stride * sizeof(float), stream_.data() + part.chunk.stream, last);
     };
     for (size_t t = 0; t < count; ++t) {
-      const float* from = in[t] + static_cast<ptrdiff_t>(range.group) * offsets.group_stride +
-                          offsets.blocks[part.block];
+      const float* from =
+          in[t] + static_cast<ptrdiff_t>(range.group) * offsets.group_stride + part.offset;
       float* to = out[t] + (range.first + part.chunk.row) * stride;
-      if (form_.channels == 1)
-        run_patch(from, to);
+      if (single)
+        call(from, to, row_stride * static_cast<ptrdiff_t>(sizeof(float)));
       else
-        for (size_t r = 0; r < rows; ++r, from += row_stride, to += vectors * form_.lanes())
-          for (size_t v = 0; v < vectors; v += form_.vectors)
-            run_patch(from + v * form_.lanes(), to + v * form_.lanes());
+        for (size_t r = 0; r < rows; ++r, from += row_stride, to += floats)
+          call(from, to, static_cast<ptrdiff_t>(vectors / form_.vectors));
     }
   }
 }

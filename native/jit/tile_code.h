@@ -27,7 +27,7 @@ class TileCode {
 
  private:
   struct Part {
-    size_t block;
+    ptrdiff_t offset;  // of its taps
     Chunk chunk;
   };
   struct ChannelRange {

@@ -65,6 +65,12 @@ void Assembler::lea(Reg to, const Address& a) {
   address(number(to), a, 1);
 }
 
+void Assembler::jnz(size_t target) {
+  byte(0x0F);
+  byte(0x85);
+  dword(static_cast<int32_t>(static_cast<ptrdiff_t>(target) - static_cast<ptrdiff_t>(size() + 4)));
+}
+
 void Assembler::align(size_t unit) {
   while (size() % unit) byte(0xCC);
 }

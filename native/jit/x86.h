@@ -42,6 +42,7 @@ class Assembler {
   void add(Reg to, Reg from);
   void add(Reg to, int32_t value);
   void lea(Reg to, const Address& address);
+  void jnz(size_t target);  // a position in bytes() before this one
   void align(size_t unit);  // by breakpoints, which nothing reaches
   void vzeroupper();
   void ret();

@@ -37,6 +37,11 @@ def disassemble(code: bytes) -> list[tuple[str, list[str]]]:
     return found
 
 
+def _positions(code: bytes) -> list[int]:
+    """Where each instruction begins."""
+    return [position for position, *_ in _DECODER.disasm_lite(code, 0)]
+
+
 @dataclass
 class Machine:
     """A processor with vectors of `lanes` floats."""
@@ -46,6 +51,7 @@ class Machine:
     registers: dict[str, int] = field(default_factory=dict)
     vectors: dict[int, np.ndarray] = field(default_factory=dict)
     executed: dict[str, int] = field(default_factory=dict)
+    last_sum: int = 0  # of the newest addition, which a jump depends on
 
     def call(self, code: bytes, *arguments: int) -> None:
         """Runs a function by the System V calling convention."""
@@ -55,9 +61,16 @@ class Machine:
         instructions = disassemble(code)
         assert instructions[-1][0] == "ret"
         assert all(name != "ret" for name, _ in instructions[:-1])
-        for name, operands in instructions[:-1]:
+        at = {where: i for i, where in enumerate(_positions(code))}
+        counter = 0
+        while instructions[counter][0] != "ret":
+            name, operands = instructions[counter]
+            counter += 1
             self.executed[name] = self.executed.get(name, 0) + 1
-            getattr(self, f"_{name}")(*operands)
+            if name != "jne":
+                getattr(self, f"_{name}")(*operands)
+            elif self.last_sum != 0:
+                counter = at[int(operands[0], 0)]
 
     def _address(self, operand: str) -> tuple[int, bool]:
         inside, broadcast = _ADDRESS.search(operand).groups()
@@ -91,7 +104,9 @@ class Machine:
         self.registers[to] = self.registers[source]
 
     def _add(self, to: str, source: str) -> None:
-        self.registers[to] += self.registers[source] if source in _REGISTERS else int(source, 0)
+        value = self.registers[source] if source in _REGISTERS else int(source, 0)
+        self.registers[to] = (self.registers[to] + value) % (1 << 64)
+        self.last_sum = self.registers[to]
 
     def _lea(self, to: str, source: str) -> None:
         self.registers[to] = self._address(source)[0]
