@@ -208,7 +208,8 @@ def test_clamping_passes_nan_on(form):
     machine = Machine(
         form.lanes, {0: x, 1 << 20: out.reshape(-1), 1 << 30: np.array(stream, np.float32)}
     )
-    machine.call(code[begin : begin + size], 0, 1 << 20, out.shape[1] * 4, 1 << 30, int(form.channels > 1))
+    patches = int(form.channels > 1)
+    machine.call(code[begin : begin + size], 0, 1 << 20, out.shape[1] * 4, 1 << 30, patches)
     assert np.isnan(out).all()
 
 
