@@ -12,6 +12,7 @@ from skinny.experiments.experiment import Arm, Experiment, Panel
 from skinny.experiments.lenet import lenet
 from skinny.experiments.protocol import protocol
 from skinny.experiments.published import Cited
+from skinny.experiments.quantised import quantised
 from skinny.experiments.settings import Scale, setting
 from skinny.training import Config
 
@@ -242,6 +243,7 @@ _EXPERIMENTS: dict[str, Callable[[str, Scale], Experiment]] = {
     "lenet": lenet,
     "protocol": protocol,
     "cifar10": cifar10,
+    "quantised": quantised,
 }
 NAMES = {
     "cifar10": "CIFAR-10",
@@ -259,6 +261,7 @@ FIXED_DATA = {
     "lenet": "mnist",
     "protocol": "mnist",
     "cifar10": "cifar10",
+    "quantised": "mnist",
 }
 
 

@@ -195,17 +195,18 @@ def _without_method(config: Config) -> Config:
 
 def _label(config: Config) -> str:
     if config.method == "dense":
-        return "dense, restarted" if config.restart_lr else "dense"
-    if config.method == "sdnn":
+        label = "dense, restarted" if config.restart_lr else "dense"
+    elif config.method == "sdnn":
         label = times(config.sparsity)
     else:
         label = f"{_KINDS[config.method]} {config.sparsity:.3g}"
     told = [
+        (f"{config.quantize}", config.quantize is not None),
         ("random masks", config.score == "random"),
         ("direct", config.method == "sdnn" and config.r0 == config.sparsity > 0.5),
         ("re-initialised", config.reinit),
         ("single-step", config.unit == "step" and config.dense == config.sparse == 1),
-        (f"{config.budget} budget", config.budget != "uniform"),
+        (f"{config.budget} budget", config.method != "dense" and config.budget != "uniform"),
         (f"pattern {config.pattern}", config.pattern is not None),
     ]
     return ", ".join(itertools.chain([label], (text for text, true in told if true)))

@@ -18,6 +18,7 @@ from skinny.export.torch_import import UnsupportedOperationError, take_graph
 from skinny.graph import Graph
 from skinny.graph.values import own_dtype
 from skinny.iht.attached import warn_if_unfinished
+from skinny.iht.input_range import paused
 from skinny.iht.layers import original
 from skinny.packing import Values
 
@@ -108,7 +109,8 @@ def _graph(
             "a model of TorchScript has no graph that torch.export can take: give the module that "
             "it was made from (weights_only=True packs it without a graph)"
         )
-    return take_graph(model, Examples(model, example, dynamic))
+    with paused(model):  # a graph is that of the plain network
+        return take_graph(model, Examples(model, example, dynamic))
 
 
 def unpack(path: str | os.PathLike[str]) -> dict[str, Tensor]:

@@ -18,8 +18,10 @@ from skinny.iht import state as states
 from skinny.iht.cursor import Cursor
 from skinny.iht.enforcement import Enforcement
 from skinny.iht.events import Event, MaskUpdate
-from skinny.iht.layers import find, replicas, select, unwrapped
+from skinny.iht.input_range import Ranges
+from skinny.iht.layers import check_in_place, find, replicas, select, unwrapped
 from skinny.iht.optimizers import Optimizers
+from skinny.iht.quantizer import Quantizer
 from skinny.iht.threads import one_thread
 from skinny.iht.timeline import Span, Timeline
 
@@ -53,6 +55,8 @@ class IHT:
     budget:  "erk", "uniform" (the paper), "global", or {pattern: sparsity or k} for single layers
     pattern: "1x4" keeps whole groups of four neighbouring input channels, "2:4" two of every four;
              see `skinny.iht.patterns`. Layers whose channels do not divide stay unstructured
+    quantize: "int8" or "codebook8" to "codebook2": in the last span weights (with int8 inputs of
+             layers too) are rounded in every forward pass, see `skinny.iht.quantizer`
     include, exclude:  names, as globs, see `skinny.iht.layers.select`
     score:   "magnitude" (the paper), or "random"
     restore: what a truncated weight is when it is restored: "zero" (the paper), or "last", its
@@ -70,6 +74,7 @@ class IHT:
         *,
         budget: str | budgets.Rules = "erk",
         pattern: str | None = None,
+        quantize: str | None = None,
         include: str | Sequence[str] | None = None,
         exclude: str | Sequence[str] = (),
         score: Score = "magnitude",
@@ -94,6 +99,7 @@ class IHT:
         self._pattern = None if pattern is None else patterns.parse(pattern)
         self._structured = self._selection.structured(self._pattern)
         self._optimizers = Optimizers(optimizer, self.weights)
+        self._quantizer = Quantizer(self._model, quantize, self._optimizers.parameters)
         self._budget, self._score, self._restore, self._seed = budget, score, restore, seed
         self._on_event = on_event
         self._cursor = Cursor(timeline, owner=weakref.ref(self))
@@ -106,7 +112,9 @@ class IHT:
                 warnings.warn(warning, stacklevel=2)
         attached.add(self.weights, self._cursor)
         self._hooks = self._enforcement.hook_gradients()
-        self._hooks += self._optimizers.hook(self._before_step, self._after_step)
+        before_closure = self._quantizer.after_step  # its forward pass is of rounded weights too
+        self._hooks += self._optimizers.hook(self._before_step, self._after_step, before_closure)
+        self._hooks += self._quantizer.hooks
         try:
             if state is not None:
                 self.load_state_dict(state)
@@ -150,6 +158,11 @@ class IHT:
             return self.history[-1].layer_sparsity()
         return dict.fromkeys(self.weights, 0.0)
 
+    @property
+    def ranges(self) -> Ranges:
+        """{weight: (low, high)}: the inputs of quantised layers, as far as they have been seen."""
+        return self._quantizer.ranges
+
     def begin_epoch(self) -> Event | None:
         """Call before each epoch: prunes or restores when a span begins here, and says so.
 
@@ -157,7 +170,7 @@ class IHT:
         """
         if self.timeline.unit != "epoch":
             return None
-        self._check_in_place()
+        check_in_place(self._model, self.weights)
         self._look_for_a_past()
         event = self._enter(self._cursor.position)
         self._cursor.position += 1
@@ -169,7 +182,7 @@ class IHT:
         An error unless the training came to the last span of its timeline and every layer is within
         its budget. It changes nothing, and may be called earlier to ask.
         """
-        self._check_in_place()
+        check_in_place(self._model, self.weights)
         self._cursor.check_end()
         left = {name: ranks.count_nonzero(weight) for name, weight in self.weights.items()}
         for name, count in left.items() if self.sparse else ():
@@ -221,6 +234,8 @@ class IHT:
             "layers": states.shapes(self.weights),
             "budget": budget if isinstance(budget, str) else [[*rule] for rule in budget.items()],
             "pattern": None if self._pattern is None else str(self._pattern),
+            "quantize": self._quantizer.kind,
+            "quantizer": self._quantizer.state_dict(),
             "score": self._score,
             "restore": self._restore,
             "seed": self._seed,
@@ -246,13 +261,14 @@ class IHT:
         if self.sparse and self.masks is not None:
             self._before = states.loaded(state["before"], self.weights)
             self._enforcement.impose(self.masks)
+        self._quantizer.load_state_dict(state.get("quantizer"))
 
     def _enter(self, position: int) -> Event | None:
         """Begin the span that holds `position`, unless the training is in it."""
         index = self.timeline.index(position)
         if index == self._cursor.index:
             return None
-        self._check_in_place()
+        check_in_place(self._model, self.weights)
         was_sparse = self.sparse
         span = self.timeline.spans[index]
         event = None
@@ -261,6 +277,8 @@ class IHT:
                 event = self._prune(span, position, within=self.masks if was_sparse else None)
             elif was_sparse:
                 event = self._restore_weights(span)
+            if span is self.timeline.spans[-1]:
+                self._quantizer.begin()
         self._cursor.index = index
         return event if event is None else self._tell(event)
 
@@ -329,26 +347,7 @@ class IHT:
         stepped = self._optimizers.has_stepped()
         begins_sparse = self.timeline.spans[0].sparsity > 0  # so zeros are what it is about
         weights = {} if begins_sparse else self.weights
-        signs = states.signs_of_a_past(weights, self.masks, stepped)
-        if signs:
-            warnings.warn(
-                f"IHT begins at the start of its timeline, but {' and '.join(signs)}: if this "
-                "training is resumed, load IHT's state too (iht.load_state_dict); if it is a new "
-                "one from a trained model, all is well",
-                stacklevel=3,
-            )
-
-    def _check_in_place(self) -> None:
-        """Are the weights still those of the model?"""
-        ranks.reshard(self._model)
-        now = dict(self._model.named_parameters(remove_duplicate=False))
-        gone = [name for name, weight in self.weights.items() if now.get(name) is not weight]
-        if gone:
-            raise SkinnyError(
-                f"{', '.join(gone)} of the model is no longer the tensor that IHT was attached to, "
-                "so that nothing would prune it: replace, parametrise or shard layers first, then "
-                "make the optimizer and attach IHT"
-            )
+        states.warn_of_a_past(weights, self.masks, stepped)
 
     def _counts(self, sparsity: float) -> dict[str, int]:
         """How many weights each layer keeps: by its pattern, if that says so, or by the budget."""
@@ -379,12 +378,16 @@ class IHT:
                 "call iht.begin_epoch() at the start of every epoch"
             )
         if not self._past_is_known:  # the first step of a timeline in steps
-            self._check_in_place()
+            check_in_place(self._model, self.weights)
             self._look_for_a_past()
         self._enforcement.mask_gradients(names)  # they may have been changed since they arrived
+        self._quantizer.before_step()
 
     def _after_step(self, names: list[str], done: int) -> None:
         self._enforcement.mask_weights(names)
+        self._quantizer.after_step()
+        if done:
+            self._quantizer.follow_inputs(self._replicas)
         for _ in range(done if self.timeline.unit == "step" else 0):
             self._cursor.position += 1
             self._enter(self._cursor.position)

@@ -165,6 +165,19 @@ def find(model: nn.Module, shapes: Mapping[str, list[int]]) -> dict[str, nn.Para
     return {name: parameters[name] for name in shapes}
 
 
+def check_in_place(model: nn.Module, weights: Mapping[str, nn.Parameter]) -> None:
+    """An error unless the weights are still those of the model."""
+    ranks.reshard(model)
+    now = dict(model.named_parameters(remove_duplicate=False))
+    gone = [name for name, weight in weights.items() if now.get(name) is not weight]
+    if gone:
+        raise SkinnyError(
+            f"{', '.join(gone)} of the model is no longer the tensor that IHT was attached to, "
+            "so that nothing would prune it: replace, parametrise or shard layers first, then "
+            "make the optimizer and attach IHT"
+        )
+
+
 def _matching(
     offered: list[Candidate],
     patterns: str | Sequence[str],

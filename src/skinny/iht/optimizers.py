@@ -36,12 +36,21 @@ class Optimizers:
                 "give it these parameters, or exclude them from pruning"
             )
 
+    @property
+    def parameters(self) -> set[int]:
+        """The ids of all that they train."""
+        return {id(p) for one in self._all for group in one.param_groups for p in group["params"]}
+
     def hook(
-        self, before: Callable[[list[str]], None], after: Callable[[list[str], int], None]
+        self,
+        before: Callable[[list[str]], None],
+        after: Callable[[list[str], int], None],
+        before_closure: Callable[[], None],
     ) -> list[RemovableHandle]:
         """Call before(names) and after(names, done) around each optimizer's step: the weights that
         it holds, and how many steps of the training are done with it. Where a closure computes the
-        gradients within the step, before(names) is called after it too."""
+        gradients within the step, before_closure() is called before it and before(names) after it
+        too."""
 
         idle: set[int] = set()
 
@@ -55,7 +64,7 @@ class Optimizers:
                     act()
                 return None
             act()
-            both = _then(closure, act)
+            both = _between(before_closure, closure, act)
             if "closure" in kwargs:
                 return args, {**kwargs, "closure": both}
             return (args[0], both, *args[2:]), kwargs
@@ -127,8 +136,11 @@ def _with_hooks(given: Optimizer) -> Optimizer:
     return optimizer
 
 
-def _then(closure: Callable[[], Any], act: Callable[[], None]) -> Callable[[], Any]:
+def _between(
+    before: Callable[[], None], closure: Callable[[], Any], act: Callable[[], None]
+) -> Callable[[], Any]:
     def both() -> Any:
+        before()
         loss = closure()
         act()
         return loss

@@ -1,6 +1,7 @@
 """Saved states: does one fit this IHT, and should one have been loaded?"""
 
 import json
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
@@ -42,10 +43,13 @@ def loaded(tensors: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> dict
 def gathered(state: Mapping[str, Any]) -> dict[str, Any]:
     """A state with whole tensors in place of shards, for a file that one rank writes. Every rank
     must come to it."""
-    tensors = {
+    tensors: dict[str, Any] = {
         kind: {name: ranks.whole(tensor).cpu() for name, tensor in state[kind].items()}
         for kind in ("masks", "before")
     }
+    if (quantizer := state["quantizer"]) is not None:
+        trained = {name: ranks.whole(own).cpu() for name, own in quantizer["trained"].items()}
+        tensors["quantizer"] = {**quantizer, "trained": trained}
     return {**state, **tensors}
 
 
@@ -64,7 +68,8 @@ def check_fits(state: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
 
     `ours` is a state of this IHT; all that `state` may differ in is how far the training has come.
     """
-    state = {"pattern": None, **state}  # which states had not before there were patterns
+    # what states had not before there were such options
+    state = {"pattern": None, "quantize": None, "quantizer": None, **state}
     missing = ours.keys() - state.keys()
     if missing:
         raise SkinnyError(f"this is not the state of an IHT: it has no {min(missing)!r}")
@@ -77,7 +82,7 @@ def check_fits(state: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
             )
     if state["unit"] != ours["unit"] or state["spans"] != ours["spans"]:
         raise SkinnyError("this IHT state was made with another timeline")
-    for option in ("budget", "pattern", "score", "restore", "seed"):
+    for option in ("budget", "pattern", "quantize", "score", "restore", "seed"):
         if state[option] != ours[option]:
             raise SkinnyError(
                 f"this IHT state was made with {option}={state[option]!r}, but this IHT has "
@@ -85,10 +90,10 @@ def check_fits(state: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
             )
 
 
-def signs_of_a_past(
+def warn_of_a_past(
     weights: Mapping[str, Tensor], masks: Mapping[str, Tensor] | None, stepped: bool
-) -> list[str]:
-    """Why a training that IHT takes for new looks like one that is resumed.
+) -> None:
+    """Say so if a training that IHT takes for new looks like one that is resumed.
 
     Neither sign is proof: optimizers are warmed up (`stepped`), and sparse networks are fine-tuned.
     A layer that is all zero is one that somebody initialised so.
@@ -102,7 +107,13 @@ def signs_of_a_past(
             sparse.append(name)
     if sparse:
         signs.append(f"many weights of {', '.join(sparse)} are zero and no mask says why")
-    return signs
+    if signs:
+        warnings.warn(
+            f"IHT begins at the start of its timeline, but {' and '.join(signs)}: if this training "
+            "is resumed, load IHT's state too (iht.load_state_dict); if it is a new one from a "
+            "trained model, all is well",
+            stacklevel=4,
+        )
 
 
 def _any_sharded(weights: Mapping[str, Tensor]) -> bool:

@@ -36,7 +36,8 @@ class IHTCallback(Callback):
     log_layers: log sparsity and change ratio of every layer too
     pack:       what `skinny.pack` is called with when the training is over, {"path": "m.skinny"};
                 its example is the module's `example_input_array` unless given
-    options:    of `skinny.IHT`: budget, pattern, include, exclude, score, restore, seed
+    options:    of `skinny.IHT`: budget, pattern, quantize, include, exclude, score, restore,
+                seed
 
     iht: the `skinny.IHT` of the latest training, None before the first
     """

@@ -16,6 +16,7 @@ class Options(TypedDict, total=False):
 
     budget: str | Rules
     pattern: str | None
+    quantize: str | None
     include: str | Sequence[str] | None
     exclude: str | Sequence[str]
     score: Score

@@ -45,7 +45,8 @@ class IHTCallback(TrainerCallback):
     checkpoint was saved.
 
     log_layers: log sparsity and change ratio of every layer too
-    options:    of `skinny.IHT`: budget, pattern, include, exclude, score, restore, seed
+    options:    of `skinny.IHT`: budget, pattern, quantize, include, exclude, score, restore,
+                seed
 
     iht: the `skinny.IHT` of the latest training, None before the first
     """

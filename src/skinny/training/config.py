@@ -26,6 +26,10 @@ Method = Literal["sdnn", "acdc", "dsd", "gradual", "iterative", "oneshot", "dens
 Optimizer = Literal["sgd", "adamw"]
 Schedule = Literal["cosine", "step", "constant"]
 Precision = Literal["fp32", "bf16", "fp16"]
+_Codebook = Literal[
+    "codebook8", "codebook7", "codebook6", "codebook5", "codebook4", "codebook3", "codebook2"
+]
+Quantize = Literal["int8", "int8-after"] | _Codebook
 
 # Fields that a method that prunes looks at, and which of them each method ignores.
 _PRUNING = (
@@ -113,6 +117,10 @@ class Config:
     """Exceptions from --budget uniform, PATTERN=SPARSITY or PATTERN=K, e.g. conv1=0.5 fc*=100."""
     pattern: str | None = None
     """1x4: groups of four input channels stay or go together; 2:4: two of every four stay."""
+    quantize: Quantize | None = None
+    """int8: in the last span weights and layers' inputs are rounded to 8 bits, and trained so;
+    codebook2 to codebook8: weights to 4 to 256 numbers for each layer, which are trained;
+    int8-after: rounded when the training is over."""
     include: tuple[str, ...] = ()
     """Threshold only layers that match one of these patterns."""
     exclude: tuple[str, ...] = ()
@@ -303,7 +311,7 @@ def _whole(value: Any) -> Any:
 
 def dense_baseline(config: Config) -> Config:
     """Plain training with the same budget: one baseline, whatever the sparsity and the spans."""
-    return canonical(dataclasses.replace(config, method="dense", restart_lr=False))
+    return canonical(dataclasses.replace(config, method="dense", restart_lr=False, quantize=None))
 
 
 def without_spans(config: Config) -> Config:

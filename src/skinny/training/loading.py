@@ -10,6 +10,7 @@ from torch import nn
 from skinny import models
 from skinny.data import Dataset, is_users
 from skinny.errors import SkinnyError
+from skinny.iht import input_range
 from skinny.training import checkpoint
 from skinny.training.config import Config
 from skinny.training.folder import RunFolder
@@ -18,7 +19,8 @@ from skinny.training.session import build_model, load_data
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """A finished run: its model holds the trained weights and is in evaluation mode, on the CPU."""
+    """A finished run: its model holds the trained weights and is in evaluation mode, on the CPU. If
+    it was trained for int8, it rounds the inputs of its layers."""
 
     config: Config
     model: nn.Module
@@ -47,9 +49,11 @@ def load_run(
         raise SkinnyError(f"{folder.path} is not finished; run its training again to go on")
     dataset = load_data(config, data_dir)
     network = build_model(config, dataset)
+    ranges: input_range.Ranges = {}
 
     def restore(state: dict[str, Any]) -> int:
         network.load_state_dict(state["session"]["model"])
+        ranges.update(state["session"].get("ranges", {}))
         return int(state["position"]["epoch"])
 
     epoch = checkpoint.load(
@@ -57,6 +61,7 @@ def load_run(
     )
     if epoch != config.epochs:
         raise SkinnyError(f"{folder.path} has lost the checkpoint of its last epoch")
+    input_range.attach(network, ranges)
     return TrainedRun(config, network.eval(), dataset, result)
 
 

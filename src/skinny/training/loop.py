@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from skinny.errors import SkinnyError
 from skinny.iht.controller import IHT
 from skinny.iht.events import Event
-from skinny.training import checkpoint, distributed, outcome, packed
+from skinny.training import after, checkpoint, distributed, outcome, packed
 from skinny.training.config import Config
 from skinny.training.evaluation import Evaluation, evaluate
 from skinny.training.folder import RunFolder, Unwritten
@@ -223,6 +223,8 @@ def _epoch(
             _save(session, position, folder)
     seconds = spent_before + time.monotonic() - began
     last = position.epoch == config.epochs - 1
+    if last and config.quantize == "int8-after":
+        after.quantise(session)
     due = last or (position.epoch + 1) % config.eval_every == 0
     evaluation = _evaluate(session) if due else None
     record = _record(session, position, evaluation, seconds)

@@ -10,7 +10,7 @@ from torch import Tensor
 import skinny
 from skinny.training.evaluation import Evaluation
 from skinny.training.folder import RunFolder
-from skinny.training.packed import pack_trained
+from skinny.training.packed import pack_trained, trained_values
 from skinny.training.session import Session
 
 _BINS = 60
@@ -40,6 +40,7 @@ def conclude(
         dataset=session.dataset,
         weights=weights,
         note=note,
+        values=trained_values(session.config),
     )
     result = {
         "test_accuracy": evaluation.accuracy,

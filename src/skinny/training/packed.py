@@ -31,6 +31,13 @@ def _example(model: nn.Module, dataset: data.Dataset) -> torch.Tensor:
     return torch.zeros(1, dataset.channels, *dataset.image_size, device=device)
 
 
+def trained_values(config: Config) -> Values:
+    """How values are stored without any loss, and small."""
+    if config.quantize is None or config.quantize == "int8" or config.quantize == "int8-after":
+        return "exact"
+    return config.quantize
+
+
 def pack_trained(
     model: nn.Module,
     path: str | os.PathLike[str],

@@ -12,8 +12,10 @@ from torch import nn
 from skinny import data, models
 from skinny.data.batches import seed_of
 from skinny.errors import SkinnyError
+from skinny.iht import input_range
 from skinny.iht.controller import IHT
 from skinny.iht.events import Event
+from skinny.iht.input_range import Ranges
 from skinny.iht.timeline import Timeline
 from skinny.training import config as configs
 from skinny.training.batch_norm import synchronise
@@ -65,11 +67,17 @@ class Session:
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "iht": self.iht.state_dict(),
+            "ranges": input_range.find(self.model),
             "scaler": self.scaler.state_dict(),
             "random": random,
             "random_of_other_ranks": self.ranks.gather(random)[1:],
             "data": self.data_digest,
         }
+
+    def take_ranges(self, ranges: Ranges) -> None:
+        """Round the inputs of layers: in the model, since a compiled form knows of no new hooks."""
+        input_range.attach(self.model, ranges)
+        self.forward = self.model if ranges else self.forward
 
     def load_state(self, state: dict[str, Any]) -> None:
         if state.get("data", self.data_digest) != self.data_digest:
@@ -78,6 +86,8 @@ class Session:
         self.optimizer.load_state_dict(state["optimizer"])
         _check_shapes(self.optimizer)
         self.iht.load_state_dict(state["iht"])
+        if self.config.quantize == "int8-after":
+            self.take_ranges(state["ranges"])
         self.scaler.load_state_dict(state["scaler"])
         of_ranks = [state["random"], *state.get("random_of_other_ranks", [])]
         if self.ranks.index >= len(of_ranks):  # saved by fewer ranks
@@ -142,6 +152,7 @@ def build(
         timeline,
         budget=configs.layer_rules(config) or config.budget,
         pattern=config.pattern,
+        quantize=None if config.quantize == "int8-after" else config.quantize,
         include=config.include or None,
         exclude=config.exclude,
         score=config.score,

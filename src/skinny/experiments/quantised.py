@@ -1,0 +1,71 @@
+"""Skinny networks of 8-bit numbers, and masks with structure: what each costs."""
+
+from dataclasses import replace
+
+from skinny.experiments.arms import dense, sdnn
+from skinny.experiments.experiment import Arm, Experiment, Panel
+from skinny.experiments.settings import Scale, setting
+from skinny.training import Config, recipe
+from skinny.training.config import Quantize
+
+
+def quantised(data: str, scale: Scale) -> Experiment:
+    """LeNet-5 on MNIST in int8, rounded after training and trained for it; and by pattern."""
+    base = _setting(scale)
+    plain = _at(base, 0.9, "SDNN-10x, fp32")
+    after = _at(base, 0.9, "SDNN-10x, int8 after training", quantize="int8-after")
+    trained = _at(base, 0.9, "SDNN-10x, int8 trained", quantize="int8")
+    grouped = _at(base, 0.9, "SDNN-10x, 1x4, int8 trained", quantize="int8", pattern="1x4")
+    bits = Panel(
+        "8 bits",
+        (dense(base, "dense, fp32"), plain, after, trained, grouped),
+        note="Weights and the inputs of layers are rounded to 8 bits, and evaluated so: when the "
+        "training is over, by ranges of 1,024 training images, or from the beginning of the last "
+        "sparse span on.",
+        contrasts=tuple((arm.label, plain.label) for arm in (after, trained, grouped)),
+        against="dense, fp32",
+    )
+    arms = [dense(base, "dense")]
+    contrasts = []
+    # of every ten input channels as many as the budget would keep: what 2:4 is at 50 %
+    for sparsity, n_of_m in ((0.8, "2:10"), (0.9, "1:10")):
+        free = _at(base, sparsity, f"{sparsity:.0%}, unstructured")
+        some = [
+            _at(base, sparsity, f"{sparsity:.0%}, {pattern}", pattern=pattern)
+            for pattern in ("1x4", n_of_m)
+        ]
+        arms += [free, *some]
+        contrasts += [(arm.label, free.label) for arm in some]
+    patterns = Panel(
+        "patterns",
+        tuple(arms),
+        note="The first convolution has one input channel, and is unstructured in all.",
+        contrasts=tuple(contrasts),
+        against="dense",
+    )
+    return Experiment(
+        "quantised",
+        "Few bits and patterns",
+        "What do 8-bit numbers, and masks that suit processors, cost a skinny network?",
+        (bits, patterns),
+        seeds=(0, 1) if scale == "smoke" else (0, 1, 2),
+    )
+
+
+def _at(
+    base: Config,
+    sparsity: float,
+    label: str,
+    quantize: Quantize | None = None,
+    pattern: str | None = None,
+) -> Arm:
+    return sdnn(base, sparsity, label, r0=sparsity, quantize=quantize, pattern=pattern)
+
+
+def _setting(scale: Scale) -> Config:
+    if scale == "smoke":  # LeNet-5 needs larger images than digits of 8x8 pixels
+        return replace(setting("digits", scale), width=0.625, budget="erk")
+    base = replace(recipe("lenet-5"), budget="erk")
+    if scale == "paper":
+        return base
+    return replace(base, name="lenet-5-small", train_size=2000, epochs=30, eval_every=30)
