@@ -295,6 +295,6 @@ def test_a_checkpoint_without_the_state_of_iht_is_noticed(tmp_path):
 
 def test_an_unknown_option_is_an_error_when_the_callback_is_made():
     with pytest.raises(
-        SkinnyError, match="no option 'sparsity'; of IHT it takes budget, pattern, inc"
+        SkinnyError, match="no option 'sparsity'; of IHT it takes budget, pattern, qu"
     ):
         IHTCallback(EPOCHS, sparsity=0.9)
