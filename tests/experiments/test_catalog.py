@@ -8,7 +8,8 @@ from skinny.training import config as configs
 from skinny.training import recipe
 
 SCALES = ["paper", "small", "smoke"]
-NOT_THE_PAPERS = ("lenet", "quantised", "protocol", "cifar10")  # `protocol` asks what more epochs give
+# `protocol` asks what more epochs give
+NOT_THE_PAPERS = ("lenet", "quantised", "protocol", "cifar10")
 
 
 @pytest.mark.parametrize("name", catalog.names())
