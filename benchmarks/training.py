@@ -10,7 +10,7 @@ printed beside the one that was timed whole.
 
 The same for a step of ResNet-50 and of a BERT of six layers, plain and in a sparse span. Last, what
 a large model costs: attaching IHT to 100 M weights, and a mask update of 200 M, alone and beside
-two busy processes.
+two busy processes. One part alone: python -m benchmarks.training large|nin|resnet|bert
 """
 
 import copy
@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from statistics import median
 
@@ -91,14 +91,17 @@ def race(
     return interleave({name: partial(several, step) for name, step in contenders.items()}, rounds)
 
 
-def resnet50() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
+Example = tuple[nn.Module, torch.Tensor, torch.Tensor]  # model, inputs, labels
+
+
+def resnet50() -> Example:
     from transformers import ResNetConfig, ResNetForImageClassification
 
     model = ResNetForImageClassification(ResNetConfig(num_labels=1000))
     return Logits(model), torch.randn(8, 3, 224, 224), torch.randint(0, 1000, (8,))
 
 
-def bert() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
+def bert() -> Example:
     from transformers import BertConfig, BertForSequenceClassification
 
     model = BertForSequenceClassification(BertConfig(num_hidden_layers=6, num_labels=2))
@@ -117,56 +120,20 @@ class Logits(nn.Module):
         return logits
 
 
-def others(rounds: int) -> None:
+def other(name: str, make: Callable[[], Example], rounds: int = 16) -> None:
     sparse = timeline.Timeline("sparse", "epoch", (timeline.Span(0, 10, SPARSITY),))
-    for name, make in {"ResNet-50, batch 8": resnet50, "BERT, 6 layers, 8 x 128": bert}.items():
-        plain, x, y = make()
-        pruned = copy.deepcopy(plain)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "IHT thresholds .* leaves dense")  # the embedding
-            contenders = {
-                PLAIN: step_of(plain.train(), x, y),
-                "IHT, sparse span": under_iht(pruned.train(), sparse, x, y),
-            }
-        seconds = interleave(contenders, rounds)
-        print(report(f"one training step of {name} (wanted: at most 1.03x)", seconds, PLAIN))
-
-
-def main(rounds: int = 16) -> None:
-    torch.set_num_threads(THREADS)
-    torch.manual_seed(0)
-    attaching()  # first: memory is measured by the highest so far
-    plain = nin_cifar().to(memory_format=torch.channels_last).train()
-    weights = layers.prunable(plain)
-    counts = uniform({name: tuple(w.shape) for name, w in weights.items()}, SPARSITY)
-    print(describe_machine("torch"))
-    print(
-        f"a mask update of 200 M weights: {mask_update(busy=0):.1f} s alone (wanted: under 4), "
-        f"{mask_update(busy=2):.1f} s beside two busy processes (wanted: under 8)"
-    )
-    seconds = race(plain, images=128, size=32, steps=1, rounds=rounds)
-    update = median(interleave({"threshold": lambda: masks.build(weights, counts)}, 5)["threshold"])
-    print(report("one training step of NIN, batch 128", seconds, PLAIN))
-    added = race(plain, images=1, size=8, steps=10, rounds=60)
-    print(report("the same weights and one tiny image, ten steps", added, PLAIN))
-    print("added to every step, whatever its images (paired by round, 95 % interval of the mean)")
-    extra = {name: added_to_a_step(added, name) for name in (*OURS, PRUNE)}
-    for name, cost in extra.items():
-        print(f"  {name}: {1e3 * cost.mean:.2f} ms ({1e3 * cost.low:.2f} to {1e3 * cost.high:.2f})")
-    others(rounds)
-    step = median(seconds[PLAIN])
-    print("one epoch with its mask update, against the plain loop (wanted: at most 1.03x)")
-    for name in OURS:
-        direct = (STEPS_PER_EPOCH * median(seconds[name]) + update) / STEPS_PER_EPOCH / step
-        known = 1 + (extra[name].mean + update / STEPS_PER_EPOCH) / step
-        print(f"  {name}: {direct:.3f}x timed whole, {known:.4f}x from what is added to a step")
-    sparse = STEPS_PER_EPOCH * (step + extra["IHT, sparse span"].mean) + update
-    pruned = STEPS_PER_EPOCH * (step + extra[PRUNE].mean)
-    print(
-        "one epoch of a sparse span against torch.nn.utils.prune (wanted: below 1x): "
-        f"{median(seconds['IHT, sparse span']) / median(seconds[PRUNE]):.3f}x timed whole, "
-        f"{sparse / pruned:.4f}x from what is added to a step"
-    )
+    plain, x, y = make()
+    pruned = copy.deepcopy(plain)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "IHT thresholds .* leaves dense")  # the embedding
+        contenders = {
+            PLAIN: step_of(plain.train(), x, y),
+            "IHT, sparse span": under_iht(pruned.train(), sparse, x, y),
+        }
+    seconds = interleave(contenders, rounds)
+    print(report(f"one training step of {name} (wanted: at most 1.03x)", seconds, PLAIN))
+    ratio = median(ours / alone for alone, ours in zip(*seconds.values(), strict=True))
+    print(f"  median of the ratios of each round: {ratio:.3f}x")
 
 
 def large_model(millions: int) -> tuple[nn.Module, torch.optim.Optimizer]:
@@ -212,5 +179,57 @@ def added_to_a_step(seconds: dict[str, list[float]], name: str, steps: int = 10)
     return summarise([(ours - plain) / steps for ours, plain in pairs])
 
 
+def large() -> None:
+    attaching()  # first: memory is measured by the highest so far
+    print(
+        f"a mask update of 200 M weights: {mask_update(busy=0):.1f} s alone (wanted: under 4), "
+        f"{mask_update(busy=2):.1f} s beside two busy processes (wanted: under 8)"
+    )
+
+
+def nin(rounds: int = 16) -> None:
+    plain = nin_cifar().to(memory_format=torch.channels_last).train()
+    weights = layers.prunable(plain)
+    counts = uniform({name: tuple(w.shape) for name, w in weights.items()}, SPARSITY)
+    seconds = race(plain, images=128, size=32, steps=1, rounds=rounds)
+    update = median(interleave({"threshold": lambda: masks.build(weights, counts)}, 5)["threshold"])
+    print(report("one training step of NIN, batch 128", seconds, PLAIN))
+    added = race(plain, images=1, size=8, steps=10, rounds=60)
+    print(report("the same weights and one tiny image, ten steps", added, PLAIN))
+    print("added to every step, whatever its images (paired by round, 95 % interval of the mean)")
+    extra = {name: added_to_a_step(added, name) for name in (*OURS, PRUNE)}
+    for name, cost in extra.items():
+        print(f"  {name}: {1e3 * cost.mean:.2f} ms ({1e3 * cost.low:.2f} to {1e3 * cost.high:.2f})")
+    step = median(seconds[PLAIN])
+    print("one epoch with its mask update, against the plain loop (wanted: at most 1.03x)")
+    for name in OURS:
+        direct = (STEPS_PER_EPOCH * median(seconds[name]) + update) / STEPS_PER_EPOCH / step
+        known = 1 + (extra[name].mean + update / STEPS_PER_EPOCH) / step
+        print(f"  {name}: {direct:.3f}x timed whole, {known:.4f}x from what is added to a step")
+    sparse = STEPS_PER_EPOCH * (step + extra["IHT, sparse span"].mean) + update
+    pruned = STEPS_PER_EPOCH * (step + extra[PRUNE].mean)
+    print(
+        "one epoch of a sparse span against torch.nn.utils.prune (wanted: below 1x): "
+        f"{median(seconds['IHT, sparse span']) / median(seconds[PRUNE]):.3f}x timed whole, "
+        f"{sparse / pruned:.4f}x from what is added to a step"
+    )
+
+
+PARTS: dict[str, Callable[[], None]] = {
+    "large": large,
+    "nin": nin,
+    "resnet": lambda: other("ResNet-50, batch 8", resnet50),
+    "bert": lambda: other("BERT, 6 layers, 8 x 128", bert),
+}
+
+
+def main(chosen: Sequence[str] = ()) -> None:
+    torch.set_num_threads(THREADS)
+    torch.manual_seed(0)
+    print(describe_machine("torch", "transformers"))
+    for name in chosen or PARTS:
+        PARTS[name]()
+
+
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

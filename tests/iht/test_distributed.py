@@ -67,3 +67,20 @@ def change_the_weights_of_one_rank(_):
 
 def test_masks_that_differ_are_an_error_on_every_rank_before_anything_is_zeroed(tmp_path):
     run(change_the_weights_of_one_rank, 2, str(tmp_path))
+
+
+def make_a_weight_of_one_rank_nan(_):
+    model = nn.parallel.DistributedDataParallel(nn.Linear(6, 6))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    iht = IHT(model, optimizer, timeline.oneshot(epochs=2, sparsity=0.5), budget="global")
+    iht.begin_epoch()
+    if dist.get_rank() == 1:
+        with torch.no_grad():
+            model.module.weight[0, 0] = float("nan")
+    problem = "rank 1, which says why", "1 of 36 entries are NaN"
+    with pytest.raises(SkinnyError, match=problem[dist.get_rank()]):
+        iht.begin_epoch()
+
+
+def test_a_mask_update_that_fails_on_one_rank_ends_the_others_too(tmp_path):
+    run(make_a_weight_of_one_rank_nan, 2, str(tmp_path))

@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+from tests.test_documents import ROOT, blocks
 from torch import nn
 from torch.nn.utils import prune
 
@@ -75,6 +76,27 @@ def test_a_plain_model_computes_the_same_from_the_checkpoint_of_a_pruned_one(pru
     weight = plain.net[0].weight
     assert int((weight == 0).sum()) == 24
     assert not torch.signbit(weight[weight == 0]).any()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("package", "layers"), [("torchao", ["0"]), ("nncf", ["0", "2"])])
+def test_the_document_prunes_as_the_other_package_does(package, layers):
+    """The block of the package, and the next one after it or before it that is done here."""
+    pytest.importorskip(package)
+    found = blocks((ROOT / "docs/migrating.md").read_text("utf-8"))
+    theirs = next(i for i, block in enumerate(found) if f" {package}" in block.text.split("\n")[0])
+    step = 1 if package == "nncf" else -1
+    here = next(b for b in found[theirs + step :: step] if "model_here = " in b.text)
+    names = {}
+    exec(found[0].text, names)  # network and train_epoch
+    assert found[theirs].language == "py"
+    exec(found[theirs].text, names)
+    exec(here.text, names)
+    state, ours = names["model"].state_dict(), names["model_here"].state_dict()
+    for layer in layers:
+        assert torch.equal(ours[f"{layer}.weight"] == 0, state[f"{layer}.weight"] == 0)
+    if package == "nncf":  # which trains on
+        torch.testing.assert_close(ours, {name: state[name] for name in ours})
 
 
 def test_what_torch_ao_saves_has_no_masks_before_they_are_squashed():

@@ -11,6 +11,7 @@ from torch import nn
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 
 from skinny.errors import SkinnyError
 from skinny.iht import masks as masking
@@ -18,6 +19,7 @@ from skinny.iht import threshold, timeline
 from skinny.iht.budget import globally
 from skinny.iht.controller import IHT
 from skinny.iht.patterns import Pattern, Structured, fits
+from skinny.integrations.accelerate import WholeState
 
 LINE = timeline.sdnn(steps=12, sparsity=0.8, dense=2, sparse=2)  # D2 S2 D2 S2 D2 S2
 OPTIONS = {"restore": "last", "budget": "global"}
@@ -112,16 +114,16 @@ def check_thresholds(mesh, placements):
         assert globally(in_shards, 0.7) == globally(both, 0.7)
 
 
-def check_patterns(mesh):
+def check_patterns(mesh, rows=7):
     """Groups lie along the columns, so that each rank has whole ones."""
-    x = torch.randint(-3, 4, (7, 8), generator=torch.Generator().manual_seed(0)).float()
+    x = torch.randint(-3, 4, (rows, 8), generator=torch.Generator().manual_seed(0)).float()
     spread = distribute_tensor(x, mesh, [Shard(0)])
     for pattern, score in itertools.product((Pattern(4), Pattern(4, 1)), ("magnitude", "random")):
         structured = {"x": Structured(pattern, 1)}
         assert not fits(pattern, spread, 0)
         alone, shards = (
             masking.build(
-                {"x": tensor}, {"x": 14 if pattern.keep else 20}, score=score,
+                {"x": tensor}, {"x": 2 * rows if pattern.keep else 4 * (rows - 2)}, score=score,
                 structured=structured, generator=torch.Generator().manual_seed(0),
             )["x"]
             for tensor in (x, spread)
@@ -176,6 +178,15 @@ def check_refusals(mesh):
         make(by_columns)
 
 
+def check_tensor_parallel(mesh):
+    """Column-wise parallel layers hold rows of their weights, as those of FSDP2 do."""
+    layers = {name: ColwiseParallel(output_layouts=Replicate()) for name in "024"}
+    model = parallelize_module(network(), mesh, layers)
+    optimizer, iht = make(model, **OPTIONS)
+    train(model, optimizer, iht, range(LINE.total))
+    check_as_in_one_process(model, iht)
+
+
 def check_gathered_weights():
     """FSDP2 keeps the outermost weights gathered after an evaluation, as copies of the shards."""
     model = sharded()
@@ -191,6 +202,24 @@ def check_gathered_weights():
         torch.testing.assert_close(model(x), alone(x))
 
 
+def check_files_that_one_rank_writes(folder):
+    """As accelerate has it done, by pickle: whole masks are loaded, and shards are refused."""
+    model = sharded()
+    optimizer, iht = make(model, **OPTIONS)
+    train(model, optimizer, iht, range(3))
+    states = {"whole": WholeState(iht).state_dict(), "shards": iht.state_dict()}
+    if dist.get_rank() == 0:
+        torch.save(states, f"{folder}/states")
+    dist.barrier()
+    states = torch.load(f"{folder}/states", weights_only=False)
+    iht.detach()
+    _, again = make(model, **OPTIONS)
+    WholeState(again).load_state_dict(states["whole"])
+    assert all(torch.equal(mask(again, name), mask(iht, name)) for name in iht.masks)
+    with pytest.raises(SkinnyError, match="one rank's file does not hold the masks of all"):
+        again.load_state_dict(states["shards"])
+
+
 def check_a_nan_on_one_rank(mesh):
     x = torch.ones(6, 5)
     x[5, 1] = float("nan")
@@ -202,14 +231,18 @@ def two_ranks(folder):
     mesh = dist.init_device_mesh("cpu", (2,))
     check_thresholds(mesh, [Shard(0)])
     check_as_in_one_process(*train_and_save(folder))
+    check_tensor_parallel(mesh)
     check_gathered_weights()
     check_a_nan_on_one_rank(mesh)
     check_patterns(mesh)
+    check_files_that_one_rank_writes(folder)
     check_refusals(mesh)
 
 
 def four_ranks(folder):
-    check_thresholds(dist.init_device_mesh("cpu", (4,)), [Shard(0)])
+    mesh = dist.init_device_mesh("cpu", (4,))
+    check_thresholds(mesh, [Shard(0)])
+    check_patterns(mesh, rows=3)  # one rank has none
     check_thresholds(dist.init_device_mesh("cpu", (2, 2)), [Replicate(), Shard(0)])
     check_as_in_one_process(*load_and_train(folder))
 

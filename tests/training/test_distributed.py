@@ -1,5 +1,6 @@
 """Several processes train what one process would: real ranks over gloo, and torchrun itself."""
 
+import contextlib
 import dataclasses
 import os
 import shutil
@@ -17,7 +18,17 @@ import skinny
 from skinny.cli.main import main
 from skinny.data.share import Share
 from skinny.errors import SkinnyError
-from skinny.training import Config, RunFolder, Silent, checkpoint, load_run, outcome, packed, train
+from skinny.training import (
+    Config,
+    RunFolder,
+    Silent,
+    checkpoint,
+    distributed,
+    load_run,
+    outcome,
+    packed,
+    train,
+)
 from skinny.training import config as configs
 
 PLAIN = Config(
@@ -169,6 +180,12 @@ def test_a_process_that_cannot_join_the_others_says_so_in_one_sentence(monkeypat
     assert error.startswith("skinny: this process has a RANK, and cannot join the others: ")
     assert "MASTER_ADDR" in error
     assert error.count("\n") == 1
+
+
+def test_code_that_outlives_errors_does_not_outlive_the_end_of_its_process():
+    """As a user's data set may, or torch.export, when torchrun ends the ranks."""
+    with pytest.raises(distributed._EndedError), contextlib.suppress(Exception):
+        distributed._end()
 
 
 DIES = """

@@ -99,6 +99,24 @@ def globally(weights: Mapping[str, Tensor], sparsity: float) -> dict[str, int]:
     return counts
 
 
+def counts(
+    budget: str | Rules,
+    weights: Mapping[str, Tensor],
+    sparsity: float,
+    progress: float,
+    names: Names,
+) -> dict[str, int]:
+    """By the budget that a user chose: the name of a function here, or rules for single layers."""
+    if not weights:
+        return {}
+    if budget == "global":
+        return globally(weights, sparsity)
+    shapes = {name: tuple(weight.shape) for name, weight in weights.items()}
+    if not isinstance(budget, str):
+        return per_layer(shapes, sparsity, budget, progress, names)
+    return erk(shapes, sparsity) if budget == "erk" else uniform(shapes, sparsity)
+
+
 def matches(name: str, pattern: str) -> bool:
     """Does a glob match a parameter, by its own name or by that of the layer it belongs to?"""
     return fnmatchcase(name, pattern) or fnmatchcase(name.rpartition(".")[0], pattern)

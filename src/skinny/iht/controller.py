@@ -256,6 +256,7 @@ class IHT:
         self.history = deque(states.loaded_history(state["history"]), HISTORY)
         self.masks, self._before = None, {}
         if self.mask_updates:
+            states.check_whole(state["masks"], self.weights, self.history[-1])
             self.masks = states.loaded(state["masks"], self.weights)
         self._enforcement.lift()
         if self.sparse and self.masks is not None:
@@ -283,19 +284,22 @@ class IHT:
         return event if event is None else self._tell(event)
 
     def _prune(self, span: Span, position: int, within: masking.Masks | None) -> Event:
-        counts = self._counts(span.sparsity)
-        if within is not None:  # nothing is restored, whatever rounding or ties would allow
-            within = {name: mask.to(self.weights[name].device) for name, mask in within.items()}
-            counts = {name: min(k, ranks.count_nonzero(within[name])) for name, k in counts.items()}
-        made = masking.build(
-            self.weights,
-            counts,
-            score=self._score,
-            within=within,
-            structured=self._structured,
-            # one seed gives one sequence of masks, on every rank and after every resumption
-            generator=torch.Generator().manual_seed(self._seed * 1_000_003 + self.mask_updates),
-        )
+        with ranks.together(self._replicas, next(iter(self.weights.values())).device):
+            counts = self._counts(span.sparsity)
+            if within is not None:  # nothing is restored, whatever rounding or ties would allow
+                within = {name: mask.to(self.weights[name].device) for name, mask in within.items()}
+                counts = {
+                    name: min(k, ranks.count_nonzero(within[name])) for name, k in counts.items()
+                }
+            made = masking.build(
+                self.weights,
+                counts,
+                score=self._score,
+                within=within,
+                structured=self._structured,
+                # one seed gives one sequence of masks, on every rank and after every resumption
+                generator=torch.Generator().manual_seed(self._seed * 1_000_003 + self.mask_updates),
+            )
         if self._replicas is not None:
             ranks.check_equal(made, self._replicas)
         change = None
@@ -353,23 +357,12 @@ class IHT:
         """How many weights each layer keeps: by its pattern, if that says so, or by the budget."""
         fixed = patterns.counts(self.weights, self._structured, sparsity, self.timeline.target)
         free = {name: weight for name, weight in self.weights.items() if name not in fixed}
-        counts = {**fixed, **(self._budgeted(free, sparsity) if free else {})}
+        progress, names = sparsity / self.timeline.target, self._selection.names
+        counts = {**fixed, **budgets.counts(self._budget, free, sparsity, progress, names)}
         return {
             name: patterns.whole_groups(counts[name], weight, self._structured.get(name))
             for name, weight in self.weights.items()
         }
-
-    def _budgeted(self, weights: Mapping[str, Tensor], sparsity: float) -> dict[str, int]:
-        shapes = {name: tuple(weight.shape) for name, weight in weights.items()}
-        if self._budget == "uniform":
-            return budgets.uniform(shapes, sparsity)
-        if self._budget == "erk":
-            return budgets.erk(shapes, sparsity)
-        if self._budget == "global":
-            return budgets.globally(weights, sparsity)
-        assert not isinstance(self._budget, str)
-        progress, names = sparsity / self.timeline.target, self._selection.names
-        return budgets.per_layer(shapes, sparsity, self._budget, progress, names)
 
     def _before_step(self, names: list[str]) -> None:
         if self._cursor.index < 0:

@@ -135,5 +135,5 @@ def keys_for(x: Tensor, score: str, generator: torch.Generator | None) -> Tensor
 
 def _grouped(x: Tensor, on: Structured) -> Tensor:
     shard = ranks.local(x.detach())
-    groups = shard.shape[on.axis] // on.pattern.size
-    return shard.reshape(*shard.shape[: on.axis], groups, -1, *shard.shape[on.axis + 1 :])
+    grouped: Tensor = shard.unflatten(on.axis, (-1, on.pattern.size))  # a shard may have no rows
+    return grouped

@@ -5,8 +5,9 @@ that the flat indices of a rank's entries follow those of the rank before. For a
 is one rank. Whatever counts is a collective operation: every rank must come to it.
 """
 
+import contextlib
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -119,7 +120,7 @@ def check_supported(name: str, parameter: Tensor) -> None:
     if len(kinds) > 1 or any(not p.is_shard(0) for p in placements if not p.is_replicate()):
         raise SkinnyError(
             f"{name} is spread over ranks by {', '.join(map(str, placements))}: IHT takes "
-            "fully_shard's Shard(0) (with replicas too), and no tensor parallelism; exclude it"
+            "Shard(0) alone, as of fully_shard and ColwiseParallel (with replicas too); exclude it"
         )
 
 
@@ -138,6 +139,26 @@ def reshard(model: nn.Module) -> None:
     for module in model.modules():
         if hasattr(module, "reshard") and hasattr(module, "unshard"):
             cast(Any, module).reshard()
+
+
+@contextlib.contextmanager
+def together(group: Any, device: torch.device) -> Iterator[None]:
+    """An error within on one rank of a group is an error on all of them, which would otherwise wait
+    for that rank in their next collective operation. Without a group there is one rank."""
+    problem = None
+    try:
+        yield
+    except SkinnyError as error:
+        problem = error
+    if group is not None:
+        mine = torch.tensor([problem is not None], dtype=torch.int32, device=device)
+        theirs = [torch.empty_like(mine) for _ in range(dist.get_world_size(group))]
+        dist.all_gather(theirs, mine, group=group)
+        failed = [rank for rank, flag in enumerate(theirs) if flag]
+        if failed and problem is None:
+            problem = SkinnyError(f"the mask update failed on rank {failed[0]}, which says why")
+    if problem is not None:
+        raise problem
 
 
 def check_equal(masks: Mapping[str, Tensor], group: Any) -> None:

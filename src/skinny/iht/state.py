@@ -90,6 +90,25 @@ def check_fits(state: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
             )
 
 
+def check_whole(
+    masks: Mapping[str, Tensor], weights: Mapping[str, Tensor], update: MaskUpdate
+) -> None:
+    """Refuse masks that are not all there: one rank's shards, saved and loaded as if they were."""
+    for name, mask in masks.items():
+        here = ranks.local(mask)
+        kept = int(here.count_nonzero())
+        if ranks.is_sharded(mask):
+            fits = here.shape == ranks.local(weights[name]).shape
+            kept = ranks.total_of(weights[name], kept if fits else -mask.numel())[0]
+        if kept != update.kept[name]:
+            raise SkinnyError(
+                f"the mask of {name} in this IHT state does not keep {update.kept[name]} weights, "
+                "as it should: where a model is sharded, one rank's file does not hold the masks "
+                "of all; save with torch.distributed.checkpoint, or in accelerate register "
+                "skinny.integrations.accelerate.WholeState(iht)"
+            )
+
+
 def warn_of_a_past(
     weights: Mapping[str, Tensor], masks: Mapping[str, Tensor] | None, stepped: bool
 ) -> None:

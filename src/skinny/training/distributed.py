@@ -127,7 +127,7 @@ def joined() -> Iterator[Ranks]:
                 warnings.simplefilter("ignore")
                 warnings.simplefilter("default", CorruptImageWarning)
             yield ranks()
-    except (Exception, KeyboardInterrupt) as error:
+    except (Exception, KeyboardInterrupt, _EndedError) as error:
         if not _is_first(store, index):
             raise SystemExit(130 if isinstance(error, KeyboardInterrupt) else 1) from None
         if _misses_a_rank(error):
@@ -141,8 +141,9 @@ def joined() -> Iterator[Ranks]:
         dist.destroy_process_group()
 
 
-class _EndedError(Exception):
-    """torchrun ends the other ranks when one has failed."""
+class _EndedError(BaseException):
+    """torchrun ends the other ranks when one has failed. Code that outlives any `Exception` (of a
+    user's data set, of torch.export) must not outlive this one."""
 
 
 def _end(*_: object) -> None:
