@@ -58,9 +58,15 @@ ChainCode::ChainCode(const std::vector<Stage>& stages, const TapOffsets& offsets
 
 const TileCode* ChainCode::find(size_t stage, size_t rows, size_t vectors) const {
   for (const Entry& entry : entries_)
-    if (entry.stage == stage && entry.rows == rows && entry.vectors == vectors)
+    if (entry.stage == stage &&
+        (entry.code->runs_any_shape() || (entry.rows == rows && entry.vectors == vectors)))
       return entry.code.get();
   return nullptr;
+}
+
+bool ChainCode::needs_shapes() const {
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [](const Entry& entry) { return !entry.code->runs_any_shape(); });
 }
 
 size_t ChainCode::bytes() const {

@@ -8,7 +8,7 @@ namespace {
 
 // Fewer weights than this in an average row of a block are mostly loads and stores of sums: code
 // gains nothing. It also bounds the size of code by the number of non-zeros.
-constexpr size_t fewest_taps = 4;
+constexpr size_t fewest_taps = 4, fewest_wide_taps = 2;
 // Code is larger than weights and their indices: for fewer tiles, reading it takes too long.
 constexpr size_t fewest_tiles = 4;
 // Where channels share what they read of the input more often than not.
@@ -30,8 +30,10 @@ bool refused() {
 std::optional<Form> choose(Isa set, const Layer& layer) {
   bool x86 = set == Isa::avx2 || set == Isa::avx512;
   if (!x86 || layer.dense || refused()) return std::nullopt;
-  if (layer.non_zeros < fewest_taps * layer.outputs * layer.blocks) return std::nullopt;
-  if (set == Isa::avx512) return many_channels;
+  bool wide = set == Isa::avx512;
+  size_t fewest = wide ? fewest_wide_taps : fewest_taps;
+  if (layer.non_zeros < fewest * layer.outputs * layer.blocks) return std::nullopt;
+  if (wide) return many_channels;
   if (layer.tiles < fewest_tiles) return std::nullopt;
   double density = static_cast<double>(layer.non_zeros) /
                    (static_cast<double>(layer.outputs) * static_cast<double>(layer.taps));

@@ -23,6 +23,8 @@ class TileCode {
   void run(size_t index, const TapOffsets& offsets, const float* const* in, ptrdiff_t row_stride,
            size_t rows, size_t vectors, float* const* out, size_t stride, size_t count) const;
 
+  // Whether a tile may have any number of vectors.
+  bool runs_any_shape() const { return form_.channels > 1 && form_.vectors == 1; }
   size_t bytes() const { return code_.mapped_bytes() + stream_.size() * sizeof(float); }
 
  private:

@@ -182,6 +182,19 @@ void scale(const float* from, ptrdiff_t from_stride, const float* factors, float
   }
 }
 
+void add(const float* from, ptrdiff_t from_stride, float* to, ptrdiff_t to_stride, size_t rows,
+         size_t count, float low, float high) {
+  Vec least = splat(low), most = splat(high);
+  auto sum = [&](Vec a, Vec b) { return at_most(at_least(a + b, least), most); };
+  for (size_t row = 0; row < rows; ++row, from += from_stride, to += to_stride) {
+    size_t i = 0;
+    for (; i + V <= count; i += V) store(to + i, sum(load(to + i), load(from + i)));
+    if (i < count)
+      store_some(to + i, sum(load_some(to + i, count - i), load_some(from + i, count - i)),
+                 count - i);
+  }
+}
+
 // A kernel for every shape of tile.
 #define TILES(Index)                                                                           \
   {{},                                                                                          \
@@ -211,6 +224,7 @@ const TileKernels tile{V,
                        {TILES(uint16_t), STRIDED_TILES(uint16_t)},
                        copy,
                        scale,
+                       add,
                        dense};
 
 }  // namespace skinny::SKINNY_SET

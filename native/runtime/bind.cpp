@@ -130,7 +130,7 @@ using Result = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 std::vector<std::vector<double>> run(const Engine& e, Images x, size_t size, const Result& y,
                                      size_t threads, bool timed) {
   const Program& tail = e.program(Mode::tail);
-  size_t images = y.shape(0), singles = Engine::singles(images);
+  size_t images = y.shape(0), singles = e.singles(images);
   require(images > 0 && tail.positions && y.shape(1) == tail.out.size(),
           "y must be [images][outputs]");
   for (Mode mode : {Mode::single, Mode::interleaved}) {
@@ -159,7 +159,7 @@ void bind_runtime(nb::module_& m) {
   nb::class_<Engine> engine(m, "Engine");
   engine.def(nb::init<>())
       .def_static("lanes", &Engine::lanes)
-      .def_static("singles", &Engine::singles, arg("images"))
+      .def("singles", &Engine::singles, arg("images"))
       .def("workspace_bytes", &Engine::workspace_bytes, nb::kw_only(), arg("images"),
            arg("threads"))
       .def("generate", &Engine::generate, nb::kw_only(), arg("mode"), arg("max_bytes"),

@@ -58,11 +58,14 @@ size_t interleaved(Mode mode) {
 void add_chain(Engine& e, Mode mode, const View& source, const View& target, size_t height,
                size_t width, size_t first, bool flat, size_t tile_rows, size_t tile_vectors_across,
                bool split_channels, const std::vector<Stage>& stages,
-               const std::shared_ptr<Pool>& pool) {
+               const std::shared_ptr<Pool>& pool, const std::optional<View>& residual, float low,
+               float high) {
   size_t n = interleaved(mode);
   Program& p = e.program(mode);
+  std::optional<Chain::Residual> added;
+  if (residual) added = {*residual, low, high};
   add(p, make_chain({p.positions, n, {}}, source, target, height, width, first, flat, tile_rows,
-                    tile_vectors_across, split_channels, stages, pool));
+                    tile_vectors_across, split_channels, stages, pool, std::nullopt, added));
 }
 
 void add_depthwise(Engine& e, Mode mode, const View& source, const View& target,
@@ -217,7 +220,8 @@ void bind_steps(nb::class_<Engine>& engine) {
            "Starts the program of a mode anew, in an arena of `positions`.")
       .def("add_chain", &add_chain, nb::kw_only(), mode, source, target, arg("height"),
            arg("width"), arg("first"), arg("flat"), arg("tile_rows"), arg("tile_vectors"),
-           arg("split_channels"), arg("stages"), arg("pool").none())
+           arg("split_channels"), arg("stages"), arg("pool").none(), arg("residual").none(),
+           arg("low"), arg("high"))
       .def("add_depthwise", &add_depthwise, nb::kw_only(), mode, source, target, arg("weights"),
            arg("stride"), arg("padding"), arg("dilation"), arg("bias"), arg("low"), arg("high"),
            arg("activation"))

@@ -13,6 +13,7 @@ struct Chain::Grid {
   const float* factors = nullptr;
   size_t rows, columns;  // of floats
   size_t lanes, row_vectors;
+  size_t first_vector = 0;
   size_t tiles_down, tiles_across;
 
   Grid(const Chain& chain, size_t n)
@@ -25,6 +26,15 @@ struct Chain::Grid {
         row_vectors(divide_up(columns, lanes)),
         tiles_down(divide_up(rows, chain.tile_rows)),
         tiles_across(divide_up(row_vectors, chain.tile_columns)) {}
+
+  // The same for some vectors of a single row.
+  Grid part(const Chain& chain, Range vectors) const {
+    Grid own = *this;
+    own.first_vector = vectors.begin;
+    own.row_vectors = vectors.end - vectors.begin;
+    own.tiles_across = divide_up(own.row_vectors, chain.tile_columns);
+    return own;
+  }
 };
 
 // A ring buffer of the last rows of a chain that is pooled, one per thread:
@@ -59,35 +69,52 @@ void zero_padding(const View& view, const ThreadContext& context, Range channels
   }
 }
 
+// The parts of a tile that lie in one row of the output: segment(where it begins in the tile, the row,
+// the column in floats, floats). Of a flat tile, what lies between the rows belongs to none.
+template <class Segment>
+void Chain::each_segment(const Grid& grid, size_t row, size_t column, size_t rows, size_t floats,
+                         const Segment& segment) const {
+  size_t used = std::min(floats, grid.columns - column);
+  if (!flat) {
+    for (size_t r = 0; r < rows; ++r) segment(r * floats, row + r, column, used);
+    return;
+  }
+  for (size_t at = column; at < column + used;) {
+    size_t y = at / in.row_stride, x = at % in.row_stride;
+    size_t stop = std::min(column + used, y * in.row_stride + out.width);
+    if (x < out.width) segment(at - column, y, x, stop - at);
+    at = (y + 1) * in.row_stride;
+  }
+}
+
 // Copies a tile of a range of channels from the scratch buffer to `out`, or to the ring.
 void Chain::store_tile(const Grid& grid, const ThreadContext& context, const Ring* ring,
                        const float* from, Range channels, size_t row, size_t column, size_t rows,
                        size_t floats) const {
   size_t stride = tile_vectors * grid.lanes;
-  size_t used = std::min(floats, grid.columns - column);
-  if (!flat) {
-    size_t to_stride = ring ? ring->rows * ring->floats : out.channel_stride * context.n;
-    for (size_t r = 0; r < rows; ++r) {
-      float* to = ring ? ring->row(channels.begin, row + r)
-                       : context.at(grid.out.at(channels.begin, row + r));
-      SKINNY_CHOOSE(tile).copy(from + channels.begin * stride + r * floats,
-                               static_cast<ptrdiff_t>(stride), to + column,
-                               static_cast<ptrdiff_t>(to_stride), channels.end - channels.begin,
-                               used);
-    }
-    return;
-  }
-  for (size_t channel = channels.begin; channel < channels.end; ++channel) {
-    const float* tile = from + channel * stride;
-    for (size_t at = column; at < column + used;) {  // skip the padding between the rows
-      size_t y = at / in.row_stride, x = at % in.row_stride;
-      size_t stop = std::min(column + used, y * in.row_stride + out.width);
-      if (x < out.width)
-        std::memcpy(context.at(grid.out.at(channel, y, x)), tile + (at - column),
-                    (stop - at) * sizeof(float));
-      at = (y + 1) * in.row_stride;
-    }
-  }
+  size_t to_stride = ring ? ring->rows * ring->floats : out.channel_stride * context.n;
+  from += channels.begin * stride;
+  each_segment(grid, row, column, rows, floats, [&](size_t at, size_t y, size_t x, size_t count) {
+    float* to =
+        ring ? ring->row(channels.begin, y) : context.at(grid.out.at(channels.begin, y));
+    SKINNY_CHOOSE(tile).copy(from + at, static_cast<ptrdiff_t>(stride), to + x,
+                             static_cast<ptrdiff_t>(to_stride), channels.end - channels.begin,
+                             count);
+  });
+}
+
+// `to` is where the tile's channel 0 lies, in the scratch buffer or where it belongs.
+void Chain::add_residual(const Grid& grid, const ThreadContext& context, float* to, size_t stride,
+                         Range channels, size_t row, size_t column, size_t rows,
+                         size_t floats) const {
+  const View& view = residual->view;
+  to += channels.begin * stride;
+  each_segment(grid, row, column, rows, floats, [&](size_t at, size_t y, size_t x, size_t count) {
+    SKINNY_CHOOSE(tile).add(context.at(view.at(channels.begin, y)) + x,
+                            static_cast<ptrdiff_t>(view.channel_stride * context.n), to + at,
+                            static_cast<ptrdiff_t>(stride), channels.end - channels.begin, count,
+                            residual->low, residual->high);
+  });
 }
 
 // Copies a tile of all input channels to [channel][row][column].
@@ -132,7 +159,7 @@ void Chain::run_tiles(const Grid& grid, const ThreadContext& context, Range tile
     Range across = partition(grid.row_vectors, tile % grid.tiles_across,
                              grid.tiles_across);  // of like width
     size_t rows = std::min(tile_rows, grid.rows - row);
-    size_t column = across.begin * lanes, vectors = across.end - across.begin;
+    size_t column = (grid.first_vector + across.begin) * lanes, vectors = across.end - across.begin;
     // A tile of one row that ends inside the row is stored where it belongs at once.
     bool direct = !flat && rows == 1 && column + vectors * lanes <= grid.columns;
     // Two rows of a strip must not have one place in the ring: of windows with gaps between them the
@@ -200,6 +227,9 @@ void Chain::run_strip(const Grid& grid, const ThreadContext& context, const Stri
           for (size_t c = channels.begin; c < channels.end; ++c)
             SKINNY_CHOOSE(pointwise).activate(other, to[t] + c * to_stride, to[t] + c * to_stride,
                                               strip.rows * floats);
+        if (last && residual)
+          add_residual(grid, context, to[t], to_stride, channels, strip.tiles[t].row,
+                       strip.tiles[t].column, strip.rows, floats);
         if (last && !direct)
           store_tile(grid, context, ring, to[t], channels, strip.tiles[t].row,
                      strip.tiles[t].column, strip.rows, floats);
@@ -231,10 +261,19 @@ void Chain::run_pooled(const Grid& grid, const ThreadContext& context, Range ran
   }
 }
 
-// Threads divide the tiles of all samples; of a chain that is pooled, the pooled rows: where the
-// windows of two threads overlap, both compute the rows under them.
+// Threads divide the tiles of all samples; of a single row its vectors, where the kernels serve any
+// number of them; of a chain that is pooled, the pooled rows: where the windows of two threads
+// overlap, both compute the rows under them.
 void Chain::run(const ThreadContext& context) const {
   Grid grid(*this, context.n);
+  const jit::ChainCode* code = code_->get();
+  if (grid.rows == 1 && samples.count == 1 && !pool && !split_channels && !factors &&
+      !(code && code->needs_shapes())) {
+    zero_padding(grid.out, context, context.partition(out.channels));
+    Grid own = grid.part(*this, context.partition(grid.row_vectors));
+    run_tiles(own, context, {0, own.tiles_across}, nullptr);
+    return;
+  }
   size_t tiles = grid.tiles_down * grid.tiles_across, each = pool ? out.height : tiles;
   auto [begin, end] = split_channels ? Range{0, samples.count * each}
                                      : context.partition(samples.count * each);

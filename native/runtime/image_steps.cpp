@@ -114,7 +114,8 @@ void check_samples(const ImageArena& arena, const View& source, const View& targ
 Chain make_chain(const ImageArena& arena, const View& source, const View& target, size_t height,
                  size_t width, size_t first, bool flat, size_t tile_rows, size_t tile_columns,
                  bool split_channels, const std::vector<Stage>& stages,
-                 const std::shared_ptr<Pool>& pool, std::optional<Chain::Factors> factors) {
+                 const std::shared_ptr<Pool>& pool, std::optional<Chain::Factors> factors,
+                 const std::optional<Chain::Residual>& residual) {
   auto lanes = static_cast<size_t>(SKINNY_CHOOSE(tile).lanes);
   size_t n = arena.n;
   Chain step = image_step<Chain>(arena, source, target);
@@ -159,6 +160,14 @@ Chain make_chain(const ImageArena& arena, const View& source, const View& target
   step.split_channels = split_channels;
   step.stages = stages;
   step.factors = factors;
+  if (residual) {
+    const View& view = inside(arena.positions, residual->view);
+    apart(view, target);
+    require(!pool && arena.samples.count == 1, "a residual is added to one sample, before pooling");
+    require(view.channels == target.channels && view.height == height && view.width == width,
+            "a residual has the shape of what it is added to");
+    step.residual = residual;
+  }
   if (n == 1) step.copied_offsets = copied_offsets(step, lanes);
   require(!factors || step.copied_offsets, "only a 1x1 convolution of one image takes factors");
   return step;

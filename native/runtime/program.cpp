@@ -10,20 +10,11 @@ namespace {
 
 constexpr size_t max_images = 256;   // at a time: bounds the memory of a call
 constexpr size_t max_tail_runs = 4;  // up to this many images, the tail runs image by image
+// The values of a vector of images that take more floats than this are fetched from memory by every
+// layer. Those of one image mostly stay in the third-level cache.
+constexpr size_t most_cached = size_t{1} << 24;
 
 static_assert(arena_slack >= row_slack);
-
-// Images run in whole vectors; a remainder of at most half a vector runs image by image, a larger
-// one as a vector with unused lanes.
-size_t vector_count(size_t images) {
-  size_t lanes = Engine::lanes();
-  return images / lanes + (images % lanes * 2 > lanes);
-}
-
-size_t single_count(size_t images) {
-  size_t lanes = Engine::lanes(), remainder = images % lanes;
-  return remainder * 2 > lanes ? 0 : remainder;
-}
 
 // Images that go through the head together: [first, first + count), in n lanes.
 struct WorkItem {
@@ -81,7 +72,7 @@ struct Engine::Layout {
     tail_runs = tail_n == 1 ? images : 1;
     tail_size = round_up(tail.positions * tail_n + arena_slack, 16);
     scratch = std::max(tail.scratch(tail_n), size_t{16});
-    size_t singles = single_count(images), vectors = vector_count(images);
+    size_t singles = engine.single_count(images), vectors = engine.vector_count(images);
     auto add = [&](const Program& head, size_t n) {
       arena = std::max(arena, round_up(head.positions * n + arena_slack, 16));
       scratch = std::max(scratch, head.scratch(n));
@@ -103,7 +94,23 @@ size_t Program::scratch(size_t n) const {
 
 size_t Engine::lanes() { return static_cast<size_t>(SKINNY_CHOOSE(tile).lanes); }
 
-size_t Engine::singles(size_t images) {
+bool Engine::runs_vectors() const {
+  return program(Mode::interleaved).positions <= most_cached / lanes();
+}
+
+// Images run in whole vectors; a remainder of at most half a vector runs image by image, a larger
+// one as a vector with unused lanes.
+size_t Engine::vector_count(size_t images) const {
+  return runs_vectors() ? images / lanes() + (images % lanes() * 2 > lanes()) : 0;
+}
+
+size_t Engine::single_count(size_t images) const {
+  if (!runs_vectors()) return images;
+  size_t remainder = images % lanes();
+  return remainder * 2 > lanes() ? 0 : remainder;
+}
+
+size_t Engine::singles(size_t images) const {
   return images / max_images * single_count(max_images) + single_count(images % max_images);
 }
 

@@ -43,7 +43,7 @@ class Engine {
   void run(const Images& x, size_t images, float* y, size_t threads,
            std::vector<double>* seconds) const;
   // How many images of a batch run one by one; the others run in vectors.
-  static size_t singles(size_t images);
+  size_t singles(size_t images) const;
   // The memory that `run` takes for the values of a batch.
   size_t workspace_bytes(size_t images, size_t threads) const;
   // Makes code for the steps of a mode, of at most `most` bytes together, unless that was done
@@ -52,6 +52,9 @@ class Engine {
 
  private:
   struct Layout;
+  bool runs_vectors() const;
+  size_t vector_count(size_t images) const;
+  size_t single_count(size_t images) const;
   void run_chunk(const Images& x, size_t images, float* y, size_t threads,
                  std::vector<double>* seconds) const;
 

@@ -136,6 +136,12 @@ class Chain : public Step {
     size_t position, sample_stride;  // in the arena: one after the other, for each sample
   };
   std::optional<Factors> factors;
+  // A value that is added to the last stage's result, and bounds that the sum is clamped to.
+  struct Residual {
+    View view;
+    float low, high;
+  };
+  std::optional<Residual> residual;
 
   void run(const ThreadContext& context) const override;
   size_t scratch(size_t n) const override;
@@ -156,6 +162,11 @@ class Chain : public Step {
   void store_tile(const Grid& grid, const ThreadContext& context, const Ring* ring,
                   const float* from, Range channels, size_t row, size_t column, size_t rows,
                   size_t floats) const;
+  void add_residual(const Grid& grid, const ThreadContext& context, float* to, size_t stride,
+                    Range channels, size_t row, size_t column, size_t rows, size_t floats) const;
+  template <class Segment>
+  void each_segment(const Grid& grid, size_t row, size_t column, size_t rows, size_t floats,
+                    const Segment& segment) const;
   void copy_tile(const Grid& grid, const float* from, float* to, size_t rows, size_t floats) const;
   size_t max_channels() const;
   size_t ring_rows() const;

@@ -244,6 +244,34 @@ def resnet() -> Builder:
 
 
 @case
+def sums_after_convolutions() -> Builder:
+    """Sums that a convolution adds by itself, and sums that it must not."""
+    builder = Builder(5, 19, 21)
+    first = builder.conv(5, 6, (3, 3), padding=(1, 1), sparsity=0.5)
+    builder.conv(6, 6, (3, 3), padding=(1, 1), sparsity=0.5)
+    builder.add("add", first, builder.last)  # read by a padded convolution, and by another sum
+    summed = builder.last
+    builder.conv(6, 9, (3, 3), padding=(1, 1), sparsity=0.7)
+    builder.conv(9, 6, (1, 1), sparsity=0.7)  # chained
+    builder.add("add", builder.last, summed)
+    builder.add("relu6")
+    before = builder.last
+    builder.conv(6, 6, (1, 1))
+    builder.add("relu")  # before the sum
+    builder.add("add", builder.last, before)
+    builder.add("tanh")  # no clamping
+    before = builder.last
+    twice = builder.conv(6, 6, (1, 1))
+    builder.add("add", twice, twice)
+    builder.add("add", builder.last, before)
+    builder.conv(6, 6, (1, 1))
+    before = builder.last
+    builder.max_pool((1, 1), stride=(1, 1))
+    builder.add("add", before, builder.last)
+    return builder
+
+
+@case
 def branches_joined() -> Builder:
     builder = Builder(4, 6, 6)
     builder.conv(4, 5, (3, 3), padding=(1, 1))

@@ -1,8 +1,10 @@
+import math
+
 from runtime_builder import Builder
 from runtime_cases import CASES
 
 from skinny._native import ActivationKind
-from skinny.runtime.fuse import fuse
+from skinny.runtime.fuse import add_residuals, fuse
 from skinny.runtime.plan import split_tail
 from skinny.runtime.shapes import infer
 
@@ -42,6 +44,29 @@ def test_only_one_activation_joins():
     builder.add("relu")
     builder.add("tanh")
     assert [layer.op for layer in layers_of(builder)] == ["conv", "activate"]
+
+
+def test_a_convolution_takes_the_sum_after_it_and_its_clamping():
+    builder = Builder(2, 4, 4)
+    first = builder.conv(2, 3)
+    builder.conv(3, 3)
+    builder.add("add", first, builder.last)
+    builder.add("relu")
+    made = add_residuals(layers_of(builder), [builder.last], lambda conv, add: True)
+    assert [(layer.op, layer.residual, layer.bounds[0]) for layer in made] == [
+        ("conv", None, -math.inf), ("conv", first, 0.0)]  # fmt: skip
+    assert made[-1].output == builder.last
+
+
+def test_a_sum_waits_for_an_operand_that_is_made_later():
+    builder = Builder(2, 4, 4)
+    first = builder.conv(2, 3)
+    builder.conv(3, 3)
+    later = builder.add("tanh")
+    builder.add("sigmoid")
+    builder.add("add", first, later)
+    made = add_residuals(layers_of(builder), [builder.last], lambda conv, add: True)
+    assert [layer.op for layer in made] == ["conv", "conv", "activate", "add"]
 
 
 def tail_of(builder):

@@ -78,6 +78,9 @@ CHAIN = {
     "split_channels": False,
     "stages": [stage()],
     "pool": None,
+    "residual": None,
+    "low": 0.0,
+    "high": 1.0,
 }
 POOLED = {"target": compact((6, 4, 4))._replace(offset=1024), "tile_rows": 1, "pool": pool()}
 RIGHT = {
@@ -213,6 +216,10 @@ MISTAKES = [
     ("add_depthwise", {"bias": floats(3)}, "a kernel and a bias"),
     ("add_depthwise", {"target": IMAGE}, "must not write what it reads"),
     ("add_chain", {"first": POSITIONS}, "read from the arena"),
+    ("add_chain", {"residual": SIX._replace(offset=POSITIONS)}, "in the arena"),
+    ("add_chain", {"residual": SIX}, "what it reads"),
+    ("add_chain", {"residual": SIX._replace(offset=0, channels=5)}, "the shape"),
+    ("add_chain", {**POOLED, "residual": SIX._replace(offset=0)}, "before pooling"),
     *(("add_chain", {"first": huge}, "in the arena") for huge in HUGE),
     *(("add_chain", {**POOLED, "height": huge}, "arena") for huge in (0, POSITIONS, *HUGE)),
     *(("add_chain", {**POOLED, "width": huge}, "arena") for huge in (0, POSITIONS, *HUGE)),

@@ -65,6 +65,8 @@ class Layer:
     # one for each weighted node; for the op "activate", the activation itself
     activations: list[Activation] = field(default_factory=lambda: [NONE])
     pool: Node | None = None  # after a chain
+    residual: str | None = None  # a value that is added to what a chain computes
+    bounds: tuple[float, float] = (-math.inf, math.inf)  # that the sum is clamped to
     computed: str = ""  # the value before the pooling; `output` without pooling
 
     def __post_init__(self) -> None:
@@ -134,4 +136,45 @@ def chain(
             before = replace(layer, nodes=[*layer.nodes], activations=[*layer.activations])
             joined.append(before)
         maker[layer.output] = before
+    return joined
+
+
+def add_residuals(
+    layers: list[Layer], outputs: list[str], takes: Callable[[Layer, Layer], bool]
+) -> list[Layer]:
+    """Joins convolutions with the sum after them, and with the clamping activation after that.
+
+    takes: may a convolution add the other operand of a sum by itself?
+    """
+    uses = Counter(name for layer in layers for name in layer.inputs)
+    uses.update(outputs)
+    place = {layer.output: i for i, layer in enumerate(layers)}
+    maker: dict[str, Layer] = {}  # of sums and convolutions in `joined`
+    joined: list[Layer] = []
+    for layer in layers:
+        before = None
+        if layer.op == "add":
+            # the later operand: the other one is there already
+            name, other = sorted(layer.inputs, key=lambda n: place.get(n, -1), reverse=True)
+            before = maker.get(name)
+            if before is not None and uses[name] == 1 and name != other and takes(before, layer):
+                before.residual = other
+            else:
+                before = None
+        elif layer.op == "activate":
+            before = maker.get(layer.inputs[0])
+            clamps = layer.activations[0].kind == ActivationKind.clamp
+            if before is not None and before.residual and uses[before.output] == 1 and clamps:
+                before.bounds = (layer.activations[0].a, layer.activations[0].b)
+            else:
+                before = None
+        if before is None:
+            joined.append(layer)
+            if layer.op == "conv":
+                maker[layer.output] = layer
+            continue
+        del maker[before.output]
+        before.output = before.computed = layer.output
+        if layer.op == "add":
+            maker[before.output] = before
     return joined

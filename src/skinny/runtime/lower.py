@@ -7,9 +7,16 @@ from dataclasses import replace
 from skinny._native import Mode
 from skinny.packing import GraphError
 from skinny.runtime.fold import batch_norm_scale
-from skinny.runtime.fuse import Layer, chain
+from skinny.runtime.fuse import Layer, add_residuals, chain
 from skinny.runtime.layout import Shape, View, compact
-from skinny.runtime.lower_conv import joinable, lower_conv, pool_windows, poolable, wanted_view
+from skinny.runtime.lower_conv import (
+    joinable,
+    lower_conv,
+    pool_windows,
+    poolable,
+    takes_residual,
+    wanted_view,
+)
 from skinny.runtime.program import Program
 from skinny.runtime.step_info import StepInfo
 
@@ -26,6 +33,9 @@ def lower(program: Program, layers: list[Layer], start: str, end: str) -> None:
             lambda conv, layer: joinable(program, conv, layer),
             lambda conv, layer: poolable(program, conv, layer),
         )
+        layers = add_residuals(
+            layers, [end], lambda conv, layer: takes_residual(program, conv, layer)
+        )
         _choose_padding(program, layers, start, end)
     program.make(start)
     for layer in layers:
@@ -41,9 +51,15 @@ def _choose_padding(program: Program, layers: list[Layer], start: str, end: str)
     for layer in layers:
         for name in layer.inputs:
             readers.setdefault(name, []).append(layer)
+    residuals = {layer.residual for layer in layers}
     for name, after in readers.items():
         able = name == start or makers[name] in _WRITES_PADDING
-        if name == end or not able or any(layer.op != "conv" for layer in after):
+        if (
+            name == end
+            or name in residuals
+            or not able
+            or any(layer.op != "conv" for layer in after)
+        ):
             continue
         views = {wanted_view(program, layer) for layer in after}
         view = views.pop()

@@ -47,6 +47,18 @@ def poolable(program: Program, layer: Layer, after: Layer) -> bool:
     return 2 * width > TILE_VECTORS and rows <= _MAX_FUSED_POOL
 
 
+def takes_residual(program: Program, layer: Layer, add: Layer) -> bool:
+    """Whether a convolution may add the other operand of the sum after it, tile by tile."""
+    left, right = (program.shapes[name] for name in add.inputs)
+    return (
+        left == right
+        and layer.pool is None
+        and layer.residual is None
+        and layer.activations[-1] == NONE
+        and not _is_depthwise(program, layer)
+    )
+
+
 def wanted_view(program: Program, layer: Layer) -> View | None:
     """The layout in which a convolution reads its input; None if it needs space-to-depth first."""
     form = program.weights.geometry(layer.node)
@@ -102,6 +114,8 @@ def lower_conv(program: Program, layer: Layer) -> None:
     ):
         source = _copy(program, layer, form)
     program.read(name)
+    if layer.residual is not None:
+        program.read(layer.residual)
     program.make(layer.output)
 
     out = program.shapes[layer.computed]
@@ -126,8 +140,10 @@ def lower_conv(program: Program, layer: Layer) -> None:
     def emit() -> None:
         into = source.view if source is not None else program.view(name)
         to = program.view(layer.output)
+        residual = None if layer.residual is None else program.view(layer.residual)
         if one_row:
             into, to = into.flat(), to.flat()
+            residual = None if residual is None else residual.flat()
         program.engine.add_chain(
             mode=program.mode,
             source=into,
@@ -141,6 +157,9 @@ def lower_conv(program: Program, layer: Layer) -> None:
             split_channels=split_channels,
             stages=_stages(program, layer, form),
             pool=pool,
+            residual=residual,
+            low=layer.bounds[0],
+            high=layer.bounds[1],
         )
 
     kernels = sorted({program.weights.kernel(node) for node in layer.nodes})
@@ -149,6 +168,8 @@ def lower_conv(program: Program, layer: Layer) -> None:
     title = " + ".join(str(node["weight"]).removesuffix(".weight") for node in layer.nodes)
     if layer.pool is not None:
         title += " + " + layer.pool["op"]
+    if layer.residual is not None:
+        title += " + add"
     program.step(StepInfo(title, "conv", kernel, operations), emit)
 
 
