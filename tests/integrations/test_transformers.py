@@ -94,6 +94,16 @@ def test_checkpoints_at_any_step_resume_exactly(line, tmp_path):
         assert found.history == iht.history
 
 
+def test_a_training_for_few_bits_resumes_exactly(tmp_path):
+    options = {"iht": {"quantize": "int8"}, "save_strategy": "steps", "save_steps": 5}
+    whole = trainer(tmp_path, **options)
+    train(whole)
+    for step in (5, 10):  # before the last span, in which weights are rounded, and within it
+        again = trainer(tmp_path, **options)
+        train(again, resume_from_checkpoint=str(tmp_path / f"checkpoint-{step}"))
+        assert same(again, whole), step
+
+
 def test_a_checkpoint_in_another_folder_is_resumed_or_an_error_says_how(tmp_path):
     whole = trainer(tmp_path / "a", save_strategy="steps", save_steps=6)
     train(whole)

@@ -188,6 +188,19 @@ def test_code_that_outlives_errors_does_not_outlive_the_end_of_its_process():
         distributed._end()
 
 
+def test_a_rank_that_is_ended_while_others_load_its_data_tells_of_a_process_that_is_gone():
+    """The DataLoader's handler of signals raises where the rank's own error is on its way."""
+    with pytest.raises(RuntimeError, match="a loader") as raised:
+        try:
+            distributed._end()
+        finally:
+            raise RuntimeError("a loader is gone")
+    assert distributed._misses_a_rank(raised.value)
+    first = RuntimeError("DataLoader worker (pid 7) is killed by signal: Terminated. ")
+    assert distributed._misses_a_rank(first)
+    assert not distributed._misses_a_rank(RuntimeError("DataLoader worker exited unexpectedly"))
+
+
 DIES = """
 import os, signal
 from torch import nn

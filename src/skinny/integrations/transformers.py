@@ -5,12 +5,17 @@ Its state is a file of its own in each checkpoint folder. What the Trainer would
 it executes nothing.
 """
 
+import functools
 import hashlib
 import json
+import operator
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Unpack
+
+import torch
+from torch import Tensor
 
 from skinny.errors import SkinnyError
 from skinny.files import atomic_write
@@ -33,7 +38,6 @@ except ModuleNotFoundError as problem:
     ) from None
 
 FILE = "iht.safetensors"
-_TENSORS = ("masks", "before")  # of a state; the rest of it is JSON
 
 
 class IHTCallback(TrainerCallback):
@@ -142,14 +146,25 @@ def _save(state: Mapping[str, Any], folder: Path, training: str) -> None:
     if not folder.is_dir():  # of a hyperparameter search, which does not resume
         warnings.warn(f"IHT saves no state: there is no checkpoint folder {folder}", stacklevel=2)
         return
-    tensors = {
-        f"{kind}/{name}": tensor.contiguous()
-        for kind in _TENSORS
-        for name, tensor in state[kind].items()
-    }
-    rest = json.dumps({name: value for name, value in state.items() if name not in _TENSORS})
+    tensors, rest = _apart(state)
+    named = {json.dumps(path): tensor for path, tensor in tensors.items()}
     with atomic_write(folder / FILE) as file:
-        file.write(save(tensors, {"state": rest, "training": training}))
+        file.write(save(named, {"state": json.dumps(rest), "training": training}))
+
+
+def _apart(state: Mapping[str, Any]) -> tuple[dict[tuple[str, ...], Tensor], dict[str, Any]]:
+    """The tensors of a state by the keys that lead to them, and the rest, which is JSON."""
+    tensors: dict[tuple[str, ...], Tensor] = {}
+    rest: dict[str, Any] = {}
+    for name, value in state.items():
+        if isinstance(value, Tensor):  # a copy: safetensors has no two names for one
+            tensors[name,] = value.clone(memory_format=torch.contiguous_format)
+        elif isinstance(value, Mapping):
+            inner, rest[name] = _apart(value)
+            tensors |= {(name, *path): tensor for path, tensor in inner.items()}
+        else:
+            rest[name] = value
+    return tensors, rest
 
 
 def _saved(args: Arguments, state: TrainerState) -> dict[str, Any]:
@@ -175,10 +190,9 @@ def _load(path: Path) -> tuple[dict[str, Any], str]:
         with safe_open(path, "pt") as file:
             metadata = file.metadata()
             state: dict[str, Any] = json.loads(metadata["state"])
-            state |= {kind: {} for kind in _TENSORS}
             for key in file.keys():  # noqa: SIM118 (it has no __iter__)
-                kind, _, name = key.partition("/")
-                state[kind][name] = file.get_tensor(key)
+                *outer, name = json.loads(key)
+                functools.reduce(operator.getitem, outer, state)[name] = file.get_tensor(key)
             return state, metadata["training"]
     except (SafetensorError, KeyError, TypeError, ValueError) as problem:
         raise SkinnyError(f"{path} is damaged or no state of IHT: {problem}") from problem

@@ -150,10 +150,20 @@ def _end(*_: object) -> None:
     raise _EndedError
 
 
-def _misses_a_rank(error: BaseException) -> bool:
-    """Gloo has no exception of its own, only a text that begins with one of its source files."""
-    return isinstance(error, _EndedError | dist.DistError) or (
-        isinstance(error, RuntimeError) and "gloo" in str(error).lower()
+def _misses_a_rank(error: BaseException | None) -> bool:
+    """Whether the error, or one that it came from, is that a process is gone.
+
+    Gloo has no exception of its own, only a text that begins with one of its source files. The
+    processes that load data are ended with their rank, which then hears of them first.
+    """
+    if error is None:
+        return False
+    text = str(error).lower() if isinstance(error, RuntimeError) else ""
+    return (
+        isinstance(error, _EndedError | dist.DistError)
+        or "gloo" in text
+        or "killed by signal: terminated" in text
+        or _misses_a_rank(error.__cause__ or error.__context__)
     )
 
 
