@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from lightning.pytorch import LightningModule, Trainer
-from lightning.pytorch.callbacks import Callback, ModelCheckpoint
+from lightning.pytorch.callbacks import Callback, EMAWeightAveraging, ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger
 from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy
 from torch import nn
@@ -212,6 +212,13 @@ def test_sparsity_and_change_ratio_are_in_the_logger_and_in_the_callback_metrics
     assert layer == pytest.approx(changed.change["net.0.weight"])
     assert not events[0]["iht/change_ratio"]
     assert sum(bool(row["iht/sparsity"]) for row in rows) == len(events) + 6
+
+
+def test_the_average_that_lightning_leaves_in_the_module_is_given_the_masks():
+    fit(callback := IHTCallback(EPOCHS), EMAWeightAveraging(decay=0.9), module=(module := Module()))
+    with pytest.raises(SkinnyError, match=r"net\.0\.weight has 192 weights, and its budget is 29"):
+        callback.iht.finish()
+    assert callback.iht.apply_to(module) == callback.iht.finish()
 
 
 def test_the_best_checkpoint_is_one_that_meets_the_budget(tmp_path):
