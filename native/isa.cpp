@@ -1,5 +1,9 @@
 #include "isa.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
@@ -19,6 +23,15 @@ bool supported(Isa set) {
   if (set == Isa::avx2) return avx2;
   return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#else
+  return false;
+#endif
+}
+
+bool has_avx_vnni() {
+#if defined(__x86_64__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return supported(Isa::avx2) && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
 #else
   return false;
 #endif

@@ -22,6 +22,9 @@ constexpr Isa every_isa[] = {Isa::baseline, Isa::neon, Isa::avx2, Isa::avx512}; 
 // Does this CPU have it?
 bool supported(Isa set);
 
+// Whether this CPU has AVX-VNNI: `vpdpbusd` of 256 bits, without AVX-512.
+bool has_avx_vnni();
+
 // The best set this CPU has, or the one SKINNY_ISA=baseline|neon|avx2|avx512 asks for. Throws
 // std::invalid_argument if SKINNY_ISA names an unknown set or one this CPU lacks.
 Isa isa();

@@ -65,6 +65,12 @@ void Assembler::lea(Reg to, const Address& a) {
   address(number(to), a, 1);
 }
 
+void Assembler::mov(Reg to, const Address& a) {
+  rex(true, number(to), a.scale ? number(a.index) : 0, number(a.base));
+  byte(0x8B);
+  address(number(to), a, 1);
+}
+
 void Assembler::jnz(size_t target) {
   byte(0x0F);
   byte(0x85);
@@ -142,6 +148,10 @@ void Assembler::vfmadd231ps(Vector sum, Vector a, const Address& b) {
 
 void Assembler::vfmadd231ps_broadcast(Vector sum, Vector a, const Address& b) {
   vector({2, 1, 0xB8}, sum, a, b, sizeof(float), true);
+}
+
+void Assembler::vpdpbusd_broadcast(Vector sum, Vector a, const Address& b) {
+  vector({2, 1, 0x50}, sum, a, b, sizeof(int32_t), true);
 }
 
 }  // namespace skinny::jit

@@ -43,6 +43,7 @@ class Assembler {
   void add(Reg to, int32_t value);
   void lea(Reg to, const Address& address);
   void jnz(size_t target);  // a position in bytes() before this one
+  void mov(Reg to, const Address& from);
   void align(size_t unit);  // by breakpoints, which nothing reaches
   void vzeroupper();
   void ret();
@@ -57,6 +58,8 @@ class Assembler {
   void vfmadd231ps(Vector sum, Vector a, const Address& b);
   // The same with one float of memory for all lanes, {1to16}; 512 bits only.
   void vfmadd231ps_broadcast(Vector sum, Vector a, const Address& b);
+  // sum += four products of a's unsigned and b's signed bytes, b being the same for all lanes.
+  void vpdpbusd_broadcast(Vector sum, Vector a, const Address& b);
 
  private:
   struct Operation {

@@ -103,6 +103,7 @@ std::vector<double> run(const TensorProgram& p, const std::vector<nb::object>& i
 }  // namespace
 
 void bind_tensors(nb::module_& m) {
+  bind_int8_weights(m);
   TensorBinding program(m, "TensorProgram");
   program.def(nb::init<size_t, double>(), nb::kw_only(), arg("cells"), arg("grain") = usual_grain)
       .def("add_constant",
@@ -124,6 +125,7 @@ void bind_tensors(nb::module_& m) {
   bind_tensor_images(program);
   bind_tensor_maps(m, program);
   bind_tensor_products(program);
+  bind_int8(program);
 }
 
 }  // namespace skinny

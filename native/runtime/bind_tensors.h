@@ -14,6 +14,8 @@ void bind_tensor_axes(nanobind::module_& m, TensorBinding& program);
 void bind_tensor_images(TensorBinding& program);
 void bind_tensor_maps(nanobind::module_& m, TensorBinding& program);
 void bind_tensor_products(TensorBinding& program);
+void bind_int8(TensorBinding& program);
+void bind_int8_weights(nanobind::module_& m);
 
 // That an output is not an input, unless it has the same elements in the same order and the step
 // reads each before it writes it (`in_place`).

@@ -233,6 +233,26 @@ class LinearWeights:
     @property
     def bytes(self) -> int: ...
 
+class Int8Weights:
+    """Of a layer in int8, [outputs, taps * 4]: a tap is four neighbouring input channels."""
+
+    def __init__(
+        self, *, quads: NDArray[np.int8], zero: int, scale: _Floats, bias: _Floats
+    ) -> None: ...
+    @property
+    def quads(self) -> int: ...  # that are not zero
+    @property
+    def bytes(self) -> int: ...
+
+class Int8Matrix:
+    """Of a fully connected layer in int8 for few rows, [outputs, columns]."""
+
+    def __init__(
+        self, *, weights: NDArray[np.int8], zero: int, scale: _Floats, bias: _Floats
+    ) -> None: ...
+    @property
+    def bytes(self) -> int: ...
+
 class Activation:
     def __init__(self, kind: ActivationKind, a: float = ..., b: float = ...) -> None: ...
 
@@ -457,6 +477,84 @@ class TensorProgram:
         """target[i, j, ...] = source[index[0][i], index[1][j], ...]"""
 
     def add_fill(self, *, target: _Tensor, value: float) -> None: ...
+
+    # Images in eight bits: a cell, four bytes, is four channels of a pixel. Views count cells.
+    def add_quantize(
+        self, *, source: _Tensor, target: _View, stride: int, scale: float, zero: int
+    ) -> None:
+        """Cells of floats [samples, channels, height, width]."""
+
+    def add_quantize_rows(
+        self, *, source: _Tensor, target: int, stride: int, scale: float, zero: int
+    ) -> None:
+        """Bytes of floats [rows, columns], the rows `stride` cells apart."""
+
+    def add_dequantize(
+        self, *, source: _View, stride: int, target: _Tensor, scale: float, zero: int
+    ) -> None: ...
+    def add_move_cells(
+        self,
+        *,
+        samples: int,
+        source: _View,
+        source_stride: int,
+        target: _View,
+        target_stride: int,
+        stride: tuple[int, int],
+        rows: Sequence[int],
+        columns: Sequence[int],
+        zero: int,
+    ) -> None:
+        """As add_space_to_depth, with the zero point outside of the source."""
+
+    def add_pool_cells(
+        self,
+        *,
+        samples: int,
+        source: _View,
+        source_stride: int,
+        target: _View,
+        target_stride: int,
+        pool: Pool,
+        zero: int,
+    ) -> None: ...
+    def add_conv_int8(
+        self,
+        *,
+        samples: int,
+        source: _View,
+        source_stride: int,
+        height: int,
+        width: int,
+        first: int,
+        offsets: _Ints,
+        weights: Int8Weights,
+        cells: _View | None,
+        cells_stride: int,
+        floats: _Tensor | None,
+        scale: float,
+        zero: int,
+        low: float,
+        high: float,
+        added_cells: _View | None,
+        added_stride: int,
+        added_floats: _Tensor | None,
+        added_scale: float,
+        added_zero: int,
+    ) -> None:
+        """Writes cells of (scale, zero), limited to [low, high] from the zero point, or floats
+        [samples, channels, height, width] limited to these; after adding a value."""
+
+    def add_linear_int8(
+        self,
+        *,
+        source: int,
+        source_stride: int,
+        target: _Tensor,
+        weights: Int8Matrix,
+        low: float,
+        high: float,
+    ) -> None: ...
     def add_map(
         self,
         *,

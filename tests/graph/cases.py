@@ -14,6 +14,7 @@ from tests.graph.making import (
     conv_transpose,
     floating,
     floats,
+    int8,
     logic,
     norm,
     numeric,
@@ -33,6 +34,32 @@ _table = {"weight": floats(7, 4)}
 _index = np.array([[0, 6, 3], [2, -1, 1]])
 
 CASES: dict[str, list[Case]] = {
+    # eight bits
+    "quantize": [
+        case(floats(2, 3, 4), scale=0.03, zero=100, dtype="uint8"),
+        case(100 * floats(5), scale=0.5, zero=-128, dtype="int8"),
+        case(np.float32([np.inf, -np.inf, 0.5, 1.5, 2.5]), scale=1, zero=7, dtype="uint8"),
+    ],
+    "dequantize": [
+        case(whole(2, 3, low=0, high=256, dtype="uint8"), scale="s", zero="z",
+             tensors={"s": positive(1), "z": whole(1, low=0, dtype="int32")}),
+        case(whole(2, 3, dtype="int8"), scale="s", axis=-1, tensors={"s": positive(3)}),
+    ],
+    "fake_quantize": [
+        case(floats(2, 3, 4), scale=0.03, zero=100,
+             torch=lambda x: torch.fake_quantize_per_tensor_affine(x, 0.03, 100, 0, 255)),
+        case(np.float32([-9, -0.5, 0.5, 300]), scale=1, zero=0),
+    ],
+    "conv_int8": [
+        int8(floats(2, 3, 5, 6), (4, 3, 3, 3), stride=[1, 2], padding=[1, 1], dilation=[1, 1],
+             groups=1),
+        int8(floats(1, 4, 7), (6, 2, 3), zero=0, factor=False, bias=False, stride=[1],
+             padding=[2], dilation=[2], groups=2),
+    ],
+    "linear_int8": [
+        int8(floats(2, 5, 7), (3, 7)),
+        int8(floats(7), (3, 7), zero=255, factor=False, bias=False),
+    ],
     # elementwise
     "sigmoid": floating(torch.sigmoid),
     "tanh": floating(torch.tanh),

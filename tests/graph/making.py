@@ -231,3 +231,17 @@ def attention(*, causal: bool = False, scale: Any = None) -> Any:
     return lambda q, k, v, mask=None: F.scaled_dot_product_attention(
         q, k, v, mask, is_causal=causal, scale=scale
     )
+
+
+def int8(x: np.ndarray, shape: tuple[int, ...], *, zero: int = 77, factor: bool = True,
+         bias: bool = True, **attributes: Any) -> Case:  # fmt: skip
+    """A layer in int8, some of whose weights are 0 and whose largest is 127 steps."""
+    tensors = {"weight": floats(*shape) * bools(*shape), "weight_scale": positive(shape[0]) / 100}
+    tensors["weight"][0] = 10
+    if factor:
+        tensors["factor"] = floats(shape[0])
+        tensors["factor"][-1] = 0
+    if bias:
+        tensors["bias"] = floats(shape[0])
+    names = {name: name for name in tensors}
+    return case(x, tensors=tensors, input_scale=0.02, input_zero=zero, **names, **attributes)

@@ -4,7 +4,7 @@ import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import tyro
 
@@ -37,6 +37,9 @@ class Pack:
     size: str | None = None
     """The most that the file may take, as 25kB or 1.2MB: each layer's values are stored in as few
     bits as that asks for."""
+    compute: Literal["fp32", "int8"] = "fp32"
+    """int8: layers multiply integers of 8 bits, which is faster; their ranges come from training
+    images of the run, and a table tells what each layer loses."""
     signed_zeros: bool = False
     """Bring -0.0 back as -0.0 instead of 0.0; weights pruned by multiplying with a mask are often
     -0.0, and take more room then."""
@@ -61,6 +64,10 @@ def run(arguments: Pack) -> int:
     source = arguments.source
     if arguments.size is not None and (arguments.values != "exact" or arguments.signed_zeros):
         raise UsageError("--size chooses how values are stored: give it without --values")
+    if arguments.compute != "fp32" and (arguments.weights_only or arguments.size is not None):
+        raise UsageError("--compute int8 needs the graph, and goes without --size")
+    if arguments.compute != "fp32" and not source.is_dir():
+        raise UsageError("--compute int8 needs a run folder, whose images it calibrates with")
     if source.is_dir():
         out = output_file(arguments.target, arguments.out, source / "model.skinny")
         pack_run(
@@ -73,6 +80,7 @@ def run(arguments: Pack) -> int:
             data_dir=arguments.data_dir,
             model=arguments.model,
             data=arguments.data,
+            compute=arguments.compute,
         )
     else:
         out = output_file(arguments.target, arguments.out, source.with_suffix(".skinny"))
@@ -109,6 +117,7 @@ def pack_run(
     data_dir: Path | None = None,
     model: str | None = None,
     data: str | None = None,
+    compute: Literal["fp32", "int8"] = "fp32",
 ) -> None:
     """Pack the network of a finished run, with all that predicting with it needs. Rounded weights
     are tested before the file is there."""
@@ -132,6 +141,7 @@ def pack_run(
             size=size,
             signed_zeros=signed_zeros,
             weights_only=weights_only,
+            compute=compute,
         )
         if values != "exact" or size is not None:
             before, after = accuracies(trained, made)

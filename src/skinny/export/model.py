@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from skinny import packing
 from skinny.errors import SkinnyError
 from skinny.export.examples import Dynamic, Examples
-from skinny.export.onnx import read_onnx
+from skinny.export.int8 import Calibration, Report, to_int8
+from skinny.export.onnx import read_graph
 from skinny.export.stored import CONSTANT, Stored, graph_record, with_constants
 from skinny.export.tensors import to_arrays, to_tensor
 from skinny.export.torch_import import UnsupportedOperationError, take_graph
@@ -22,6 +23,7 @@ from skinny.iht.input_range import paused
 from skinny.iht.layers import original
 from skinny.packing import Values
 
+Compute = Literal["fp32", "int8"]
 Example = Tensor | Sequence[Tensor] | Mapping[str, Tensor]
 
 
@@ -39,7 +41,9 @@ def pack(
     weights_only: bool = False,
     config_hash: str | None = None,
     sparsity: Mapping[str, Any] | None = None,
-) -> None:
+    compute: Compute = "fp32",
+    calibration: Calibration | None = None,
+) -> Report | None:
     """Write a model, a state_dict, or an ONNX file to one packed file that needs no torch to run.
 
     example: inputs of the model, a tensor, several by position, or a mapping by name, from
@@ -51,17 +55,28 @@ def pack(
     back as it is, and every zero as 0.0 (-0.0 too, unless signed_zeros); "fp16", "bf16",
     "int8" to "int2" and "codebook8" to "codebook2" round the weights (docs/format.md); size chooses
     one of these for each tensor, so that the file has at most `size` bytes. config_hash,
-    sparsity: where it came from.
+    sparsity: where it came from. compute: "int8" makes layers that multiply 8-bit integers, whose
+    weights are then stored as such unless `values` says otherwise; it needs `calibration`, batches
+    like `example`, or the range of each layer's input by the name of its weight,
+    {"conv1.weight": (-1.0, 3.5)}, and returns a `Report`, a table of the layers (docs/runtime.md).
 
     The model is packed in eval mode and left as it was.
     """
     if size is not None and (values != "exact" or signed_zeros):
         raise SkinnyError("size chooses how values are stored: give it without values")
+    if compute != "fp32":
+        _check_compute(compute, calibration, size)
+    report: Report | None = None
     graph: Mapping[str, Any] | None = None
     format_ = 1
     tensors: Any
     if isinstance(model, str | os.PathLike):
-        tensors, graph, format_ = read_onnx(model, example, dynamic)
+        own, arrays = read_graph(model, example, dynamic)
+        tensors = arrays
+        if calibration is not None:
+            own, more, report = to_int8(own, arrays, calibration)
+            tensors = {**arrays, **more}
+        graph, format_ = graph_record(own, Stored(tensors))
     elif isinstance(model, nn.Module):
         model = original(model)
         warn_if_unfinished(model)
@@ -74,10 +89,16 @@ def pack(
         if example is not None and not weights_only:
             taken, extra = _graph(model, example, dynamic)
             taken, constants = with_constants(taken, extra)
-            state = {**model.state_dict(), **constants}
-            graph, format_ = graph_record(taken, Stored({n: _array(t) for n, t in state.items()}))
+            state = {n: _array(t) for n, t in {**model.state_dict(), **constants}.items()}
             tensors |= dict(to_arrays(constants))
+            if calibration is not None:
+                taken, more, report = to_int8(taken, state, calibration)
+                state |= more
+                tensors |= more
+            graph, format_ = graph_record(taken, Stored(state))
     else:
+        if compute != "fp32":
+            raise SkinnyError("a state_dict has no graph to compute in int8; pass the model itself")
         if example is not None:
             raise SkinnyError("a state_dict has no graph; pass the model itself with an example")
         tensors = to_arrays(model)
@@ -92,7 +113,27 @@ def pack(
     if size is not None:
         packing.write_within(size, path, tensors, **described)
     else:
-        packing.write(path, tensors, values=values, signed_zeros=signed_zeros, **described)
+        kinds = _kinds(values, graph) if report is not None else values
+        packing.write(path, tensors, values=kinds, signed_zeros=signed_zeros, **described)
+    return report
+
+
+def _check_compute(compute: str, calibration: Calibration | None, size: int | None) -> None:
+    if compute != "int8":
+        raise SkinnyError(f"compute is {compute!r}; it may be 'fp32' or 'int8'")
+    if calibration is None:
+        raise SkinnyError(
+            "compute='int8' needs calibration: batches of typical inputs, or ranges by weight name"
+        )
+    if size is not None:
+        raise SkinnyError("size chooses other bits than compute='int8' has: give one of them")
+
+
+def _kinds(values: Values, graph: Any) -> Values | dict[str, Values]:
+    """Weights of layers in int8 are stored as what they are computed with."""
+    if values != "exact":
+        return values
+    return {n["weight"]: "int8" for n in graph["nodes"] if n["op"] in ("conv_int8", "linear_int8")}
 
 
 def check(model: nn.Module, example: Example, *, dynamic: Dynamic | None = None) -> None:

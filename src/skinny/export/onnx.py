@@ -16,7 +16,6 @@ from skinny import packing
 from skinny.errors import SkinnyError
 from skinny.export.onnx_import import read
 from skinny.export.onnx_writer import Writer, onnx_module
-from skinny.export.stored import Stored, graph_record
 from skinny.files import atomic_write
 from skinny.graph import Graph, GraphError, Spec, from_json, specialize
 from skinny.graph.values import Array
@@ -26,12 +25,12 @@ _LARGEST = 2**31 - 1  # protobuf's limit
 _TYPICAL = (64, 32, 16, 128, 224, 8)  # sizes to try where a size beside the batch is free
 
 
-def read_onnx(
+def read_graph(
     path: str | os.PathLike[str],
     example: Any = None,
     dynamic: Mapping[str, Mapping[int, str]] | None = None,
-) -> tuple[dict[str, Array], dict[str, Any], int]:
-    """An ONNX file as `packing.write` takes it: tensors, the graph, and the graph's format.
+) -> tuple[Graph, dict[str, Array]]:
+    """The graph of an ONNX file, and its tensors.
 
     example: arrays by input name, to fix sizes that the file leaves free, except the batch and
     those that `dynamic` names.
@@ -46,7 +45,7 @@ def read_onnx(
             "the example of an ONNX file, which dynamic needs, too, is a mapping from the names of "
             f"its inputs to arrays; got {type(example).__name__}"
         )
-    return arrays, *graph_record(graph, Stored(arrays))
+    return graph, arrays
 
 
 def to_onnx(packed: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # both need the native extension
     from skinny.runtime.native_segment import NativeSegment
     from skinny.runtime.shared_weights import SharedWeights
 
+_LAYERS = ("conv", "linear", "conv_int8", "linear_int8")  # whose weights have kernel forms
 _CODE_SHARE = 16  # of the memory that is left, for the code of a segment
 
 # Of each native step and each reference: its seconds, and the bytes of its generated code.
@@ -64,7 +65,7 @@ class Mixed:
             special,
             self._graph.outputs,
             lambda node: is_native(facts, node),
-            lambda node: self._low_memory and node.op in ("conv", "conv_transpose", "linear"),
+            lambda node: self._low_memory and node.op in (*_LAYERS, "conv_transpose"),
         )
         for at, item in enumerate(self.items):
             if isinstance(item, Segment):
@@ -229,7 +230,7 @@ def _dense_bytes(items: Collection[Segment | Node], tensor_spec: TensorSpec) -> 
     for item in items:
         nodes = item.nodes if isinstance(item, Segment) else (item,)
         for node in nodes:
-            layer = isinstance(item, Segment) and node.op in ("conv", "linear")
+            layer = isinstance(item, Segment) and node.op in _LAYERS
             names.update(() if layer else node.tensors)
     specs = {name: tensor_spec(name) for name in names}
     return {name: spec.bytes for name, spec in specs.items() if spec is not None}

@@ -2,14 +2,16 @@
 
 import math
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 from weakref import WeakValueDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
-from skinny._native import MAX_TAPS, ConvWeights, LinearWeights
+from skinny._native import MAX_TAPS, ConvWeights, Int8Matrix, Int8Weights, LinearWeights
+from skinny.graph.ops.int8 import integers, multipliers
 from skinny.runtime.weights import Floats, Kernel, Weights
 
 # Output channels of a tile that are computed before their activation: they stay in the cache.
@@ -30,7 +32,7 @@ class Fold:
 class Held:
     """Native weights; whoever uses them holds this, and the last one drops it."""
 
-    native: ConvWeights | LinearWeights
+    native: ConvWeights | LinearWeights | Int8Weights | Int8Matrix
     bias: Floats
 
 
@@ -101,6 +103,35 @@ class SharedWeights:
 
         return self._once((name, bias, form, *(fold.key for fold in folds)), make)
 
+    def int8_convolution(self, given: Mapping[str, Any], groups: int) -> Held:
+        """given: the attributes of a layer in int8."""
+
+        def make() -> Held:
+            weight, scale, bias = self._integers(given)
+            quads = _quads(weight, groups)
+            zero = given["input_zero"]
+            return Held(Int8Weights(quads=quads, zero=zero, scale=scale, bias=bias), bias)
+
+        return self._once(("quads", *_int8_key(given), groups), make)
+
+    def int8_matrix(self, given: Mapping[str, Any]) -> Held:
+        """The same for few rows at a time."""
+
+        def make() -> Held:
+            weight, scale, bias = self._integers(given)
+            zero = given["input_zero"]
+            return Held(Int8Matrix(weights=weight, zero=zero, scale=scale, bias=bias), bias)
+
+        return self._once(("matrix", *_int8_key(given)), make)
+
+    def _integers(self, given: Mapping[str, Any]) -> tuple[NDArray[np.int8], Floats, Floats]:
+        scales = self.weights.dense(given["weight_scale"])
+        factor = None if given["factor"] is None else self.weights.dense(given["factor"])
+        weight = np.ascontiguousarray(integers(self.weights.dense(given["weight"]), scales))
+        bias = self.weights.bias(given["bias"], len(weight))
+        with np.errstate(all="ignore"):
+            return weight, multipliers(given["input_scale"], scales, factor), bias
+
     def folded(
         self,
         name: str,
@@ -140,6 +171,24 @@ class SharedWeights:
         values = 4 * size if dense else 6 * kept + size // 4
         held = values + 16 * shape[0] + 12 * taps + 256 * self.threads
         return held, 8 * kept + size // 4 + 8 * size
+
+
+def _int8_key(given: Mapping[str, Any]) -> tuple[Hashable, ...]:
+    fields = ("weight", "weight_scale", "factor", "bias", "input_scale", "input_zero")
+    return tuple(given[field] for field in fields)
+
+
+def _quads(weight: NDArray[np.int8], groups: int) -> NDArray[np.int8]:
+    """[outputs, inputs / groups, *kernel] as [outputs, quads of inputs, *kernel, 4] in rows: zeros
+    where an input is of another group, or none."""
+    outputs, per_group, *kernel = weight.shape
+    inputs, rows = per_group * groups, outputs // groups
+    wide = np.zeros((outputs, -(-inputs // 4) * 4, *kernel), np.int8)
+    for group in range(groups):
+        own = slice(group * rows, (group + 1) * rows)
+        wide[own, group * per_group : (group + 1) * per_group] = weight[own]
+    quads = wide.reshape(outputs, -1, 4, *kernel)
+    return np.ascontiguousarray(np.moveaxis(quads, 2, -1)).reshape(outputs, -1)
 
 
 def _mirrored(weight: Floats, groups: int) -> Floats:

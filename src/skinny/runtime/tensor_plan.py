@@ -25,7 +25,7 @@ from skinny.runtime.strided import Shape, Tensor
 
 Floats = NDArray[np.float32]
 _WEIGHTS = {  # of each kind of layer
-    **dict.fromkeys(("conv", "conv_transpose", "linear"), ("weight",)),
+    **dict.fromkeys(("conv", "conv_transpose", "linear", "conv_int8", "linear_int8"), ("weight",)),
     **dict.fromkeys(("lstm", "gru"), ("weight_input", "weight_hidden")),
 }
 
@@ -65,6 +65,24 @@ class Expression:
     name: str = ""  # of the graph's value
 
 
+@dataclass(eq=False)
+class Cells:
+    """A value in eight bits (lowering/cells.py): four channels of a pixel are a cell.
+
+    view: of one sample, from the start of the buffer. shape: of the graph's value. tokens: of a
+    linear layer, whose features are the channels.
+    """
+
+    home: Buffer
+    view: View
+    stride: int  # from one sample to the next
+    samples: int
+    shape: Shape
+    scale: float
+    zero: int
+    tokens: bool = False
+
+
 class Facts(NamedTuple):
     """What a lowering may know of a node before anything is planned."""
 
@@ -95,7 +113,8 @@ class TensorPlan:
     weights: SharedWeights
     tensor: Callable[[str], Array]  # a stored tensor, dense
     threads: int
-    values: dict[str, Value | Expression] = field(default_factory=dict)
+    values: dict[str, Value | Expression | Cells] = field(default_factory=dict)
+    in_cells: dict[Hashable, Cells] = field(default_factory=dict)  # copies of values in eight bits
     taken_pads: dict[str, Node] = field(default_factory=dict)  # by the convolutions after them
     copies: dict[Hashable, Value] = field(default_factory=dict)  # of images, in other layouts
     infos: list[StepInfo] = field(default_factory=list)
@@ -156,6 +175,10 @@ class TensorPlan:
             from skinny.runtime.lowering.elementwise import compute
 
             found = compute(self, found)
+        if isinstance(found, Cells):
+            from skinny.runtime.lowering.cells import dequantized
+
+            found = dequantized(self, found)
         if found is None:
             found = self._constant_value(operand)
         if isinstance(operand, str):
@@ -253,7 +276,7 @@ class TensorPlan:
     def step(
         self,
         info: StepInfo,
-        values: Iterable[Value | None],
+        values: Iterable[Value | Cells | None],
         add: Callable[[TensorProgram], None],
     ) -> None:
         """The next step reads and writes `values`; `add` adds it to the program."""

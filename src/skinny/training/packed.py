@@ -1,6 +1,7 @@
 """A trained network as one packed file, with all that predicting with it needs."""
 
 import copy
+import itertools
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,10 +11,13 @@ from torch import nn
 
 from skinny import data
 from skinny.export import UnsupportedOperationError, check, pack, unpack
+from skinny.export.model import Compute
 from skinny.packing import Values
 from skinny.training.config import Config
 from skinny.training.evaluation import Evaluation, evaluate
 from skinny.training.loading import TrainedRun
+
+CALIBRATION = 512  # images that the ranges of layers in int8 come from
 
 
 def note_unpackable(model: nn.Module, dataset: data.Dataset, note: Callable[[str], None]) -> None:
@@ -50,10 +54,12 @@ def pack_trained(
     size: int | None = None,
     signed_zeros: bool = False,
     weights_only: bool = False,
+    compute: Compute = "fp32",
 ) -> None:
     """Write `path`; what the file will not be able to do is said through `note`.
 
-    weights: size and kept weights per layer, for the file's record of where it came from.
+    weights: size and kept weights per layer, for the file's record of where it came from. compute:
+    "int8" calibrates on the first CALIBRATION training images, in the order of the run's seed.
     """
     preprocessing: dict[str, Any] | None = {
         "mean": list(dataset.mean),
@@ -80,11 +86,25 @@ def pack_trained(
     }
     if not weights_only:
         try:
-            pack(model, path, example=_example(model, dataset), **described)
+            if compute == "int8":
+                described["calibration"] = _calibration(config, dataset)
+            example = _example(model, dataset)
+            report = pack(model, path, example=example, compute=compute, **described)
+            if report is not None:
+                note(f"layers in int8:\n{report}")
             return
         except UnsupportedOperationError as error:
             note(f"packed without a graph, so it cannot be run from the file: {error}")
+        described.pop("calibration", None)
     pack(model, path, weights_only=True, **described)
+
+
+def _calibration(config: Config, dataset: data.Dataset) -> list[torch.Tensor]:
+    batches = data.training_batches(
+        dataset, batch_size=64, seed=config.seed, whiten=config.whiten, device=torch.device("cpu")
+    )
+    found = itertools.islice(batches.epoch(0), CALIBRATION // 64)
+    return [images for images, _ in found]
 
 
 def accuracies(trained: TrainedRun, path: str | os.PathLike[str]) -> tuple[Evaluation, Evaluation]:

@@ -9,8 +9,9 @@ from numpy.lib.stride_tricks import as_strided
 from skinny.graph.attributes import LARGEST_WINDOW, integer, tensor, window
 from skinny.graph.builder import Builder, UnsupportedError
 from skinny.graph.errors import require
-from skinny.graph.forms import Call, Writer
+from skinny.graph.forms import Call, OnnxCall, Writer
 from skinny.graph.graph import Node
+from skinny.graph.ops.quantize import int8_layer
 from skinny.graph.ops.reshape import squeezed, unsqueezed
 from skinny.graph.registry import Attributes, register
 from skinny.graph.values import Array, Shape, Spec
@@ -46,7 +47,7 @@ def _check(a: Attributes, x: Spec, channels: int) -> int:
     return spatial
 
 
-def _conv_shape(a: Attributes, x: Spec) -> Spec:
+def conv_shape(a: Attributes, x: Spec) -> Spec:
     out, per_group, *kernel = a.weight.shape
     require(out % a.groups == 0, f"cannot split {out} channels into {a.groups} groups")
     require(a.bias is None or a.bias.shape == (out,), f"needs {out} biases")
@@ -82,12 +83,13 @@ def convolve(
     )  # fmt: skip
     seen = seen.reshape(n, groups, channels // groups * math.prod(kernel), math.prod(sides))
     result = np.matmul(weight.reshape(groups, out // groups, -1), seen)
-    return np.asarray(result.reshape(n, out, *sides), np.float32)
+    precision = np.float64 if weight.dtype == np.float64 else np.float32
+    return np.asarray(result.reshape(n, out, *sides), precision)
 
 
-def _windows_bytes(a: Attributes, x: Spec) -> int:
+def windows_bytes(a: Attributes, x: Spec) -> int:
     """The reference spreads out what each output sees, and pads its input."""
-    n, _, *sides = _conv_shape(a, x).shape
+    n, _, *sides = conv_shape(a, x).shape
     windows: int = math.prod((*a.weight.shape[2:], *sides))
     padded: int = math.prod(s + 2 * p for s, p in zip(x.shape[2:], a.padding, strict=True))
     return 4 * n * x.shape[1] * (windows + padded)
@@ -241,16 +243,17 @@ def onnx_padding(
     return x, [0] * spatial
 
 
-def _from_onnx(g: Builder, call: Call) -> Any:
+def _from_onnx(g: Builder, call: OnnxCall) -> Any:
     kernel = list(call.shape(1)[2:])
     spatial = len(kernel)
     stride = list(call.plain("strides", [1] * spatial))
     dilation = list(call.plain("dilations", [1] * spatial))
-    x, padding = onnx_padding(g, call, call.value(0), kernel, stride, dilation)
+    layer = int8_layer(g, call, call.value(0), axis=0) or {"x": call.value(0)}
+    x, padding = onnx_padding(g, call, layer.pop("x"), kernel, stride, dilation)
     return g.emit(
-        "conv",
+        "conv_int8" if layer else "conv",
         x,
-        weight=call.stored(1),
+        **{"weight": call.stored(1), **layer},
         bias=call.stored(2) if call.has(2) else None,
         stride=stride,
         padding=padding,
@@ -312,9 +315,9 @@ register(
     "conv",
     computes="cross-correlation; weight [o, i/groups, *kernel]",
     attributes=_WINDOWS,
-    infer=_conv_shape,
+    infer=conv_shape,
     reference=_conv,
-    workspace=_windows_bytes,
+    workspace=windows_bytes,
     aten=dict.fromkeys(("conv1d", "conv2d", "conv3d", "convolution"), _from_aten),
     onnx={"Conv": _from_onnx},
     to_onnx=_write("Conv"),

@@ -7,8 +7,9 @@ import numpy as np
 from skinny.graph.attributes import boolean, tensor
 from skinny.graph.builder import Builder
 from skinny.graph.errors import MisfitError, require
-from skinny.graph.forms import Call, Writer, aten, to_onnx
+from skinny.graph.forms import Call, OnnxCall, Writer, aten, to_onnx
 from skinny.graph.graph import Node, Operand
+from skinny.graph.ops.quantize import int8_layer
 from skinny.graph.registry import Attributes, register
 from skinny.graph.values import Array, Spec
 
@@ -78,11 +79,17 @@ def _matmul_from_aten(second: str) -> Any:
     return lambda g, call: product(g, call, call.value("self"), second, None)
 
 
-def _matmul_from_onnx(g: Builder, call: Call) -> Any:
+def _matmul_from_onnx(g: Builder, call: OnnxCall) -> Any:
+    if (layer := int8_layer(g, call, call.value(0), axis=1)) is not None and _is_matrix(call):
+        return g.emit("linear_int8", layer.pop("x"), **layer)
     return product(g, call, call.value(0), 1, None)
 
 
-def _gemm(g: Builder, call: Call) -> Any:
+def _is_matrix(call: Call) -> bool:
+    return len(call.shape(1)) == 2
+
+
+def _gemm(g: Builder, call: OnnxCall) -> Any:
     """alpha A' B' + beta C."""
     alpha, beta = call.plain("alpha", 1.0), call.plain("beta", 1.0)
     x = call.value(0)
@@ -96,7 +103,11 @@ def _gemm(g: Builder, call: Call) -> Any:
         outputs = call.shape(1)[0 if turned else 1]
         fits = fits and call.shape(2) == (outputs,)
         bias = call.stored(2) if fits else None
-        y = linear(g, x, _name(call.stored(1)), bias, transposed=not turned)
+        layer = int8_layer(g, call, x, axis=0 if turned else 1)
+        if layer is not None:
+            y = g.emit("linear_int8", layer.pop("x"), bias=bias, **layer)
+        else:
+            y = linear(g, x, _name(call.stored(1)), bias, transposed=not turned)
     else:
         fits = False
         other = call.value(1)

@@ -11,12 +11,13 @@ from skinny.runtime.layout import View, compact
 from skinny.runtime.lowering.chains import TILES_PER_THREAD, Images, convolve, image_view, images
 from skinny.runtime.lowering.depthwise import convolve_depthwise, is_depthwise
 from skinny.runtime.lowering.gates import gated
+from skinny.runtime.lowering.int8 import pool as pool_cells
 from skinny.runtime.lowering.linear import multiply
 from skinny.runtime.lowering.norms import reduce
 from skinny.runtime.lowering.stages import Stage, absorb
 from skinny.runtime.step_info import StepInfo
 from skinny.runtime.strided import Shape, Tensor
-from skinny.runtime.tensor_plan import Expression, Facts, Lowering, TensorPlan, Value
+from skinny.runtime.tensor_plan import Cells, Expression, Facts, Lowering, TensorPlan, Value
 from skinny.runtime.windows import axes
 
 _WINDOW = {"kernel": 1, "stride": 1, "padding": 0, "dilation": 1, "size": 1}
@@ -210,6 +211,10 @@ def _pool(plan: TensorPlan, node: Node) -> None:
     if set(node.attributes.get("size", ())) == {1}:  # adaptive, of the whole image
         x, kind = plan.value(node.inputs[0]), "max" if _is_max(node) else "mean"
         reduce(plan, x, tuple(range(2, len(x.shape))), kind, node.output)
+        return
+    cells = plan.values.get(str(node.inputs[0]))
+    if isinstance(cells, Cells) and node.op == "max_pool":
+        pool_cells(plan, node, cells)
         return
     source = images(plan, as_image(plan.value(node.inputs[0])))
     samples, *_ = shape = image_shape(plan.spec(node.output).shape)

@@ -1,0 +1,67 @@
+// Generated code of layers in int8, for AVX-512 with VNNI: up to 24 output channels in registers, a
+// vector of cells after the other.
+//
+//   for each vector:
+//     sum[row] = start[row], or what the code before left
+//     for each tap that one of the rows has a quad for:      # unrolled
+//       x = cells of the vector at the tap
+//       sum[row] += quad * x                                 # vpdpbusd zmm, zmm, [quads]{1to16}
+//     store the sums
+//
+// Quads are no part of the code: they come in a stream, in the order in which the code reads them.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "executable.h"
+#include "runtime/int8_weights.h"
+
+namespace skinny::jit {
+
+class Int8Code {
+ public:
+  // Null where there is no such code: on other processors, with SKINNY_JIT=0, for code of more than
+  // `most` bytes, and where the system refuses executable memory.
+  static std::unique_ptr<const Int8Code> make(const Int8Weights& weights,
+                                              const std::vector<int32_t>& offsets, size_t most);
+  // As Int8Kernels::sums, for the rows of a block.
+  void run(size_t block, const float* const* in, size_t vectors, int32_t* sums) const;
+  size_t bytes() const { return code_.mapped_bytes() + stream_.size() * sizeof(int32_t); }
+
+ private:
+  struct Chunk {
+    size_t code, stream;
+  };
+  Int8Code(Executable code, std::vector<int32_t> stream, std::vector<std::vector<Chunk>> blocks)
+      : code_(std::move(code)), stream_(std::move(stream)), blocks_(std::move(blocks)) {}
+
+  Executable code_;
+  std::vector<int32_t> stream_;
+  std::vector<std::vector<Chunk>> blocks_;
+  friend class Int8Generator;
+};
+
+// As CodeSlot: made once, while others may run the step.
+class Int8CodeSlot {
+ public:
+  Int8CodeSlot() = default;
+  ~Int8CodeSlot() { delete get(); }
+  Int8CodeSlot(const Int8CodeSlot&) = delete;
+  Int8CodeSlot& operator=(const Int8CodeSlot&) = delete;
+
+  const Int8Code* get() const { return code_.load(std::memory_order_acquire); }
+  bool begin() { return !begun_.exchange(true); }
+  void set(std::unique_ptr<const Int8Code> code) {
+    code_.store(code.release(), std::memory_order_release);
+  }
+
+ private:
+  std::atomic<bool> begun_{false};
+  std::atomic<const Int8Code*> code_{nullptr};
+};
+
+}  // namespace skinny::jit

@@ -1,0 +1,299 @@
+#include "runtime/int8.h"
+
+#include "vector.h"
+
+namespace skinny::SKINNY_SET {
+namespace {
+
+typedef int32_t IVecAnywhere __attribute__((vector_size(4 * V), aligned(4), may_alias));
+inline IVec load_cells(const float* from) { return *reinterpret_cast<const IVecAnywhere*>(from); }
+
+// ---- sums of quads times cells
+
+#if defined(__AVX512F__)
+#define SKINNY_VNNI __attribute__((target("avx512vnni,avx512vbmi2")))
+SKINNY_VNNI inline IVec dot_vnni(IVec sum, IVec x, IVec w) {
+  return (IVec)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)x, (__m512i)w);
+}
+// Exact where no pair of weights can make more than 16 bits: they are split when they are packed.
+inline IVec dot(IVec sum, IVec x, IVec w) {
+  __m512i pairs = _mm512_maddubs_epi16((__m512i)x, (__m512i)w);
+  return sum + (IVec)_mm512_madd_epi16(pairs, _mm512_set1_epi16(1));
+}
+#elif defined(__AVX2__)
+#define SKINNY_VNNI __attribute__((target("avxvnni")))
+SKINNY_VNNI inline IVec dot_vnni(IVec sum, IVec x, IVec w) {
+  return (IVec)_mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)x, (__m256i)w);
+}
+inline IVec dot(IVec sum, IVec x, IVec w) {
+  __m256i pairs = _mm256_maddubs_epi16((__m256i)x, (__m256i)w);
+  return sum + (IVec)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+}
+#else
+inline IVec dot(IVec sum, IVec x, IVec w) {
+  for (int byte = 0; byte < 4; ++byte)
+    sum += (x >> 8 * byte & 255) * (w << (24 - 8 * byte) >> 24);
+  return sum;
+}
+#endif
+
+#define SKINNY_SUMS(attribute, name, product)                                                    \
+  template <int N>                                                                               \
+  attribute void name##_of(const Int8Rows& rows, const float* const* in, int32_t* sums) {        \
+    for (size_t row = 0; row < rows.rows; ++row) {                                               \
+      IVec sum[N];                                                                               \
+      for (int i = 0; i < N; ++i) sum[i] = IVec{} + rows.start[row];                             \
+      for (size_t q = rows.first[row]; q < rows.first[row + 1]; ++q) {                           \
+        IVec weight = IVec{} + rows.quads[q];                                                    \
+        ptrdiff_t offset = rows.offsets[rows.taps[q]];                                           \
+        for (int i = 0; i < N; ++i)                                                              \
+          sum[i] = product(sum[i], load_cells(in[i] + offset), weight);                          \
+      }                                                                                          \
+      for (int i = 0; i < N; ++i)                                                                \
+        *reinterpret_cast<IVecAnywhere*>(sums + (static_cast<size_t>(i) * rows.rows + row) * V) = \
+            sum[i];                                                                              \
+    }                                                                                            \
+  }                                                                                              \
+  attribute void name(const Int8Rows& rows, const float* const* in, size_t vectors,              \
+                      int32_t* sums) {                                                           \
+    while (vectors) {                                                                            \
+      size_t done = vectors >= 8 ? 8 : vectors >= 4 ? 4 : vectors >= 2 ? 2 : 1;                  \
+      if (done == 8) name##_of<8>(rows, in, sums);                                               \
+      if (done == 4) name##_of<4>(rows, in, sums);                                               \
+      if (done == 2) name##_of<2>(rows, in, sums);                                               \
+      if (done == 1) name##_of<1>(rows, in, sums);                                               \
+      in += done;                                                                                \
+      vectors -= done;                                                                           \
+      sums += done * rows.rows * V;                                                              \
+    }                                                                                            \
+  }
+
+SKINNY_SUMS(, sums, dot)
+#if defined(SKINNY_VNNI)
+SKINNY_SUMS(SKINNY_VNNI, sums_vnni, dot_vnni)
+#endif
+
+// ---- integers from floats
+
+constexpr float shifter = 12582912.f;  // 1.5 * 2^23: adding it rounds to an integer, ties to even
+constexpr int32_t shifter_bits = 0x4B400000;
+
+// rint(clamp(x, low, high)) + zero; NaN is `low`.
+inline IVec rounded(Vec x, float low, float high, int32_t zero) {
+  Vec bottom = Vec{} + low, top = Vec{} + high;
+  x = x > bottom ? x : bottom;
+  x = x < top ? x : top;
+  return (IVec)(x + shifter) - (shifter_bits - zero);
+}
+
+inline void store_piece(float* to, Vec value, size_t first, size_t count) {
+#if defined(__AVX512F__)
+  _mm512_mask_storeu_ps(to, static_cast<__mmask16>(((1u << count) - 1) << first), value);
+#else
+  float lane[V];
+  store(lane, value);
+  for (size_t i = first; i < first + count; ++i) to[i] = lane[i];
+#endif
+}
+
+inline Vec load_piece(Vec rest, const float* from, size_t first, size_t count) {
+#if defined(__AVX512F__)
+  return _mm512_mask_loadu_ps(rest, static_cast<__mmask16>(((1u << count) - 1) << first), from);
+#else
+  float lane[V];
+  store(lane, rest);
+  for (size_t i = first; i < first + count; ++i) lane[i] = from[i];
+  return load(lane);
+#endif
+}
+
+inline Vec floats(IVec integers) { return __builtin_convertvector(integers, Vec); }
+
+void finish(const int32_t* sums, const Int8Output& o, const Int8Piece* pieces, size_t count) {
+  Vec added{};
+  if (o.add == Int8Output::Add::cells)
+    for (size_t p = 0; p < count; ++p)
+      added = load_piece(added, o.from + pieces[p].add, pieces[p].first, pieces[p].count);
+  IVec bytes = (IVec)added, cells{};
+  for (size_t c = 0; c < o.channels; ++c) {
+    Vec y = floats(*reinterpret_cast<const IVecAnywhere*>(sums + c * V));
+    y = y * o.scale[c] + o.bias[c];
+    if (o.add == Int8Output::Add::floats)
+      for (size_t p = 0; p < count; ++p)
+        added = load_piece(added, o.from + c * o.from_stride + pieces[p].add, pieces[p].first,
+                           pieces[p].count);
+    else if (o.add == Int8Output::Add::cells)
+      added = floats((bytes >> static_cast<int>(8 * c) & 255) - o.add_zero) * o.add_scale;
+    if (o.add != Int8Output::Add::nothing) y = y + added;
+    if (o.cells) {
+      cells |= rounded(y * o.inverse, o.low, o.high, o.zero) << static_cast<int>(8 * c);
+      continue;
+    }
+    Vec bottom = Vec{} + o.low, top = Vec{} + o.high;
+    y = y < bottom ? bottom : y;  // NaN stays
+    y = y > top ? top : y;
+    for (size_t p = 0; p < count; ++p)
+      store_piece(o.to + c * o.to_stride + pieces[p].out, y, pieces[p].first, pieces[p].count);
+  }
+  if (o.cells)
+    for (size_t p = 0; p < count; ++p)
+      store_piece(o.to + pieces[p].out, (Vec)cells, pieces[p].first, pieces[p].count);
+}
+
+void quantize(const float* const* channels, size_t count, float inverse, int32_t zero,
+              float* cells) {
+  auto low = static_cast<float>(-zero), high = static_cast<float>(255 - zero);
+  for (size_t i = 0; i < count; i += V) {
+    size_t left = count - i < V ? count - i : V;
+    IVec made{};
+    for (int c = 0; c < 4; ++c)
+      if (channels[c]) {
+        Vec x = left == V ? load(channels[c] + i) : load_some(channels[c] + i, left);
+        made |= rounded(x * inverse, low, high, zero) << 8 * c;
+      }
+    if (left == V)
+      store(cells + i, (Vec)made);
+    else
+      store_some(cells + i, (Vec)made, left);
+  }
+}
+
+void quantize_row(const float* from, size_t count, float inverse, int32_t zero, uint8_t* to) {
+  auto low = static_cast<float>(-zero), high = static_cast<float>(255 - zero);
+  for (size_t i = 0; i < count; i += V) {
+    size_t left = count - i < V ? count - i : V;
+    IVec made = rounded((left == V ? load(from + i) : load_some(from + i, left)) * inverse, low,
+                        high, zero);
+    for (size_t j = 0; j < left; ++j) to[i + j] = static_cast<uint8_t>(made[j]);
+  }
+}
+
+void dequantize(const float* cells, size_t count, float scale, int32_t zero,
+                float* const* channels) {
+  for (size_t i = 0; i < count; i += V) {
+    size_t left = count - i < V ? count - i : V;
+    IVec bytes = (IVec)(left == V ? load(cells + i) : load_some(cells + i, left));
+    for (int c = 0; c < 4; ++c)
+      if (channels[c]) {
+        Vec made = floats((bytes >> 8 * c & 255) - zero) * scale;
+        if (left == V)
+          store(channels[c] + i, made);
+        else
+          store_some(channels[c] + i, made, left);
+      }
+  }
+}
+
+typedef uint8_t Bytes __attribute__((vector_size(4 * V), aligned(4), may_alias));
+
+void larger(const float* from, size_t count, float* to) {
+  size_t i = 0;
+  for (; i + V <= count; i += V) {
+    Bytes a = *reinterpret_cast<const Bytes*>(from + i), b = *reinterpret_cast<Bytes*>(to + i);
+    *reinterpret_cast<Bytes*>(to + i) = a > b ? a : b;
+  }
+  auto a = reinterpret_cast<const uint8_t*>(from);
+  auto b = reinterpret_cast<uint8_t*>(to);
+  for (i *= 4; i < 4 * count; ++i) b[i] = a[i] > b[i] ? a[i] : b[i];
+}
+
+// ---- fully connected layers
+
+constexpr size_t ahead = 1024;  // bytes: values are prefetched across pages
+
+inline size_t bits(uint64_t word) { return static_cast<size_t>(__builtin_popcountll(word)); }
+
+#if defined(__AVX512F__)
+SKINNY_VNNI void dot_rows_vnni(const Int8Row& row, size_t words, const uint8_t* x, size_t x_stride,
+                               size_t vectors, int32_t* sums) {
+  for (size_t first = 0; first < vectors; first += 4) {
+    size_t count = vectors - first < 4 ? vectors - first : 4;
+    __m512i sum[4] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512(),
+                      _mm512_setzero_si512()};
+    const int8_t* values = row.values;
+    for (size_t w = 0; w < words; ++w) {
+      uint64_t word = row.mask[w];
+      __builtin_prefetch(values + ahead);
+      __m512i weights = _mm512_maskz_expand_epi8(word, _mm512_loadu_si512(values));
+      values += bits(word);
+      const uint8_t* at = x + first * x_stride + 64 * w;
+      if (count == 1) {
+        sum[w % 2] = _mm512_dpbusd_epi32(sum[w % 2], _mm512_loadu_si512(at), weights);
+        continue;
+      }
+      for (size_t i = 0; i < count; ++i)
+        sum[i] = _mm512_dpbusd_epi32(sum[i], _mm512_loadu_si512(at + i * x_stride), weights);
+    }
+    if (count == 1) sum[0] = _mm512_add_epi32(sum[0], sum[1]);
+    for (size_t i = 0; i < count; ++i) sums[first + i] = _mm512_reduce_add_epi32(sum[i]);
+  }
+}
+#endif
+
+#if defined(__AVX2__)
+// For each of 256 masks, which of the next eight values each byte takes; 128: none.
+struct Spread {
+  alignas(8) uint8_t byte[256][8];
+  constexpr Spread() : byte() {
+    for (int mask = 0; mask < 256; ++mask)
+      for (int i = 0, next = 0; i < 8; ++i)
+        byte[mask][i] = static_cast<uint8_t>(mask >> i & 1 ? next++ : 128);
+  }
+};
+constexpr Spread spread;
+#endif
+
+void dot_rows(const Int8Row& row, size_t words, const uint8_t* x, size_t x_stride, size_t vectors,
+              int32_t* sums) {
+  for (size_t i = 0; i < vectors; ++i) sums[i] = 0;
+  const int8_t* values = row.values;
+  for (size_t w = 0; w < words; ++w) {
+    int8_t weights[64];
+    uint64_t word = row.mask[w];
+#if defined(__AVX2__)
+    for (int at = 0; at < 64; at += 8, word >>= 8) {
+      __m128i next = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(values));
+      __m128i where = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(spread.byte[word & 255]));
+      _mm_storel_epi64(reinterpret_cast<__m128i*>(weights + at), _mm_shuffle_epi8(next, where));
+      values += bits(word & 255);
+    }
+    for (size_t i = 0; i < vectors; ++i) {
+      const uint8_t* at = x + i * x_stride + 64 * w;
+      __m256i sum = _mm256_setzero_si256();
+      for (int j = 0; j < 64; j += 16) {
+        __m256i a = _mm256_cvtepu8_epi16(
+            _mm_loadu_si128(reinterpret_cast<const __m128i*>(at + j)));
+        __m256i b = _mm256_cvtepi8_epi16(
+            _mm_loadu_si128(reinterpret_cast<const __m128i*>(weights + j)));
+        sum = _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
+      }
+      __m128i half = _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
+      half = _mm_add_epi32(half, _mm_shuffle_epi32(half, 0x4E));
+      half = _mm_add_epi32(half, _mm_shuffle_epi32(half, 0xB1));
+      sums[i] += _mm_cvtsi128_si32(half);
+    }
+#else
+    for (int at = 0; at < 64; ++at, word >>= 1)
+      weights[at] = static_cast<int8_t>(word & 1 ? *values++ : 0);
+    for (size_t i = 0; i < vectors; ++i) {
+      const uint8_t* at = x + i * x_stride + 64 * w;
+      int32_t sum = 0;
+      for (int j = 0; j < 64; ++j) sum += at[j] * weights[j];
+      sums[i] += sum;
+    }
+#endif
+  }
+}
+
+}  // namespace
+
+const Int8Kernels int8{V, sums, finish, quantize, quantize_row, dequantize, larger, dot_rows};
+#if defined(__AVX512F__)
+const Int8Kernels int8_vnni{V,      sums_vnni,  finish, quantize, quantize_row, dequantize,
+                            larger, dot_rows_vnni};
+#elif defined(__AVX2__)
+const Int8Kernels int8_vnni{V,      sums_vnni,  finish, quantize, quantize_row, dequantize,
+                            larger, dot_rows};
+#endif
+
+}  // namespace skinny::SKINNY_SET

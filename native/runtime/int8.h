@@ -1,0 +1,96 @@
+// Kernels of layers in int8.
+//
+// A *cell* is four bytes of the arena: four neighbouring channels of one pixel, as uint8. A vector is
+// the cells of neighbouring pixels. A weight is a *quad*, the int8 weights of an output channel for
+// the four channels of a cell: quad times cell is four products, summed in 32 bits.
+//
+// All float32 operations are rounded one by one (the file is compiled without contraction to FMAs),
+// in the order of docs/format.md, so that every instruction set gives the very same bits.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "isa.h"
+
+namespace skinny {
+
+constexpr size_t int8_vectors = 8;  // that are computed at a time
+
+// Output channels of a layer: for each, its first sum and its quads.
+struct Int8Rows {
+  const uint32_t* first;   // of each row, into taps and quads; one more at the end
+  const uint16_t* taps;    // indices into `offsets`
+  const int32_t* quads;
+  const int32_t* start;    // of each row's sum
+  const int32_t* offsets;  // of each tap, in cells
+  size_t rows;
+};
+
+// Lanes of a vector that are neighbours in the output: `count` lanes from `first` on. The offsets
+// are those of lane 0.
+struct Int8Piece {
+  int32_t out, add;
+  uint16_t first, count;
+};
+
+// What becomes of the sums of up to four output channels.
+struct Int8Output {
+  const float *scale, *bias;  // of each of the channels
+  size_t channels;            // 1 to 4
+  bool cells;                 // or floats
+  float low, high;            // floats: clamped to these; cells: limits of the integer minus `zero`
+  float inverse;              // cells: of the scale
+  int32_t zero;
+  float* to;                  // the cells, or the floats of the first channel
+  size_t to_stride;           // from one channel's floats to the next
+  enum class Add : int { nothing, floats, cells } add;  // a value that is added before
+  const float* from;
+  size_t from_stride;
+  float add_scale;
+  int32_t add_zero;
+};
+
+// A fully connected layer's row: mask and values.
+struct Int8Row {
+  const uint64_t* mask;
+  const int8_t* values;
+};
+
+struct Int8Kernels {
+  size_t lanes;  // cells of a vector
+  // sums[vector][row][lane]; in: where each vector's lane 0 begins.
+  void (*sums)(const Int8Rows& rows, const float* const* in, size_t vectors, int32_t* sums);
+  // The channels' sums of one vector, `lanes` apart.
+  void (*finish)(const int32_t* sums, const Int8Output& output, const Int8Piece* pieces,
+                 size_t count);
+  // count cells from the floats of four channels (null: zero).
+  void (*quantize)(const float* const* channels, size_t count, float inverse, int32_t zero,
+                   float* cells);
+  // count bytes from as many floats.
+  void (*quantize_row)(const float* from, size_t count, float inverse, int32_t zero, uint8_t* to);
+  void (*dequantize)(const float* cells, size_t count, float scale, int32_t zero,
+                     float* const* channels);
+  // to[i] = the larger of to[i] and from[i], for each byte of `count` cells.
+  void (*larger)(const float* from, size_t count, float* to);
+  // Products of a row of weights with `vectors` rows of 64 * words bytes each.
+  void (*dot)(const Int8Row& row, size_t words, const uint8_t* x, size_t x_stride, size_t vectors,
+              int32_t* sums);
+};
+
+}  // namespace skinny
+
+SKINNY_DECLARE_KERNELS(Int8Kernels, int8)
+
+#if defined(__x86_64__)
+namespace skinny::avx2 { extern const Int8Kernels int8_vnni; }
+namespace skinny::avx512 { extern const Int8Kernels int8_vnni; }
+#endif
+
+namespace skinny {
+
+// Whether `vpdpbusd` (and with AVX-512 `vpexpandb`) is there, unless SKINNY_VNNI=0.
+bool has_vnni();
+const Int8Kernels& int8_kernels();
+
+}  // namespace skinny

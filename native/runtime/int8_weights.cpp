@@ -1,0 +1,155 @@
+#include "int8_weights.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "require.h"
+
+namespace skinny {
+namespace {
+
+int32_t quad_of(const int8_t* bytes) {
+  int32_t quad;
+  std::memcpy(&quad, bytes, sizeof quad);
+  return quad;
+}
+
+bool saturates(int a, int b) {
+  int above = std::max(a, 0) + std::max(b, 0), below = std::max(-a, 0) + std::max(-b, 0);
+  return 255 * std::max(above, below) > 32767;
+}
+
+// The quads to multiply with: one, or two where vpmaddubsw would saturate.
+void add_quads(std::vector<int32_t>& quads, std::vector<uint16_t>& taps, const int8_t* bytes,
+               size_t tap, bool split) {
+  int8_t one[4], two[4] = {};
+  std::memcpy(one, bytes, 4);
+  for (int pair = 0; split && pair < 4; pair += 2)
+    if (saturates(one[pair], one[pair + 1])) std::swap(one[pair + 1], two[pair + 1]);
+  for (const int8_t* part : {one, two})
+    if (int32_t quad = quad_of(part)) {
+      quads.push_back(quad);
+      taps.push_back(static_cast<uint16_t>(tap));
+    }
+}
+
+int32_t start_of(const int8_t* weights, size_t count, int32_t zero) {
+  int64_t sum = 0;
+  for (size_t i = 0; i < count; ++i) sum += weights[i];
+  return static_cast<int32_t>(-zero * sum);
+}
+
+}  // namespace
+
+bool has_vnni() {
+#if defined(__x86_64__)
+  static const bool found = [] {
+    const char* wish = std::getenv("SKINNY_VNNI");
+    if (wish && std::strcmp(wish, "0") == 0) return false;
+    __builtin_cpu_init();
+    if (isa() == Isa::avx512)
+      return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vbmi2");
+    return isa() == Isa::avx2 && has_avx_vnni();
+  }();
+  return found;
+#else
+  return false;
+#endif
+}
+
+const Int8Kernels& int8_kernels() {
+#if defined(__x86_64__)
+  if (has_vnni()) return isa() == Isa::avx512 ? avx512::int8_vnni : avx2::int8_vnni;
+#endif
+  return SKINNY_CHOOSE(int8);
+}
+
+Int8Weights::Int8Weights(const int8_t* quads, size_t outputs, size_t taps, int32_t zero,
+                         std::vector<float> scale, std::vector<float> bias)
+    : outputs_(outputs), taps_(taps), scale_(std::move(scale)), bias_(std::move(bias)) {
+  require(outputs && taps && taps <= 1u << 16, "a layer in int8 has too many taps");
+  require(scale_.size() == outputs && bias_.size() == outputs,
+          "a scale and a bias for each output is needed");
+  scale_.resize((outputs + 3) / 4 * 4);
+  bias_.resize((outputs + 3) / 4 * 4);
+  bool split = !has_vnni() && isa() >= Isa::avx2;
+  for (size_t row = 0; row < outputs; row += int8_block) {
+    Block& block = blocks_.emplace_back();
+    for (size_t o = row; o < std::min(outputs, row + int8_block); ++o) {
+      const int8_t* weights = quads + o * taps * 4;
+      block.first.push_back(static_cast<uint32_t>(block.quads.size()));
+      block.start.push_back(start_of(weights, 4 * taps, zero));
+      for (size_t tap = 0; tap < taps; ++tap)
+        add_quads(block.quads, block.taps, weights + 4 * tap, tap, split);
+    }
+    block.first.push_back(static_cast<uint32_t>(block.quads.size()));
+    block.quads.shrink_to_fit();
+    block.taps.shrink_to_fit();
+  }
+}
+
+size_t Int8Weights::quads() const {
+  size_t total = 0;
+  for (const Block& block : blocks_) total += block.quads.size();
+  return total;
+}
+
+size_t Int8Weights::bytes() const {
+  size_t total = (scale_.size() + bias_.size()) * sizeof(float);
+  for (const Block& block : blocks_)
+    total += block.quads.size() * 6 + (block.first.size() + block.start.size()) * 4;
+  return total;
+}
+
+Int8Matrix::Int8Matrix(const int8_t* weights, size_t outputs, size_t columns, int32_t zero,
+                       std::vector<float> scale, std::vector<float> bias)
+    : columns_(columns),
+      words_((columns + 63) / 64),
+      mask_(outputs * words_),
+      scale_(std::move(scale)),
+      bias_(std::move(bias)) {
+  require(outputs && columns, "a layer in int8 must not be empty");
+  require(scale_.size() == outputs && bias_.size() == outputs,
+          "a scale and a bias for each output is needed");
+  kept_ = outputs * columns -
+          static_cast<size_t>(std::count(weights, weights + outputs * columns, int8_t{0}));
+  values_.reserve(kept_ + 64);
+  for (size_t o = 0; o < outputs; ++o) {
+    const int8_t* row = weights + o * columns;
+    first_.push_back(values_.size());
+    start_.push_back(start_of(row, columns, zero));
+    for (size_t i = 0; i < columns; ++i)
+      if (row[i]) {
+        mask_[o * words_ + i / 64] |= uint64_t{1} << i % 64;
+        values_.push_back(row[i]);
+      }
+  }
+  values_.resize(values_.size() + 64);  // kernels read whole vectors
+}
+
+size_t Int8Matrix::bytes() const {
+  return mask_.size() * 8 + values_.size() + first_.size() * 8 + start_.size() * 12;
+}
+
+void Int8Matrix::run(size_t begin, size_t end, const uint8_t* x, size_t x_stride, size_t rows,
+                     float low, float high, float* y, size_t y_stride) const {
+  constexpr size_t at_once = 64;
+  const Int8Kernels& kernels = int8_kernels();
+  int32_t sums[at_once];
+  for (size_t first = 0; first < rows; first += at_once) {
+    size_t count = std::min(at_once, rows - first);
+    for (size_t o = begin; o < end; ++o) {
+      kernels.dot({mask_.data() + o * words_, values_.data() + first_[o]}, words_,
+                  x + first * x_stride, x_stride, count, sums);
+      for (size_t i = 0; i < count; ++i) {
+        float made = static_cast<float>(sums[i] + start_[o]) * scale_[o];
+        made = made + bias_[o];
+        made = made < low ? low : made;
+        y[(first + i) * y_stride + o] = made > high ? high : made;
+      }
+    }
+  }
+}
+
+}  // namespace skinny

@@ -1,0 +1,67 @@
+// Weights of layers in int8, in the form the kernels read.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "int8.h"
+
+namespace skinny {
+
+constexpr size_t int8_block = 24;  // output channels whose sums are in registers, or in a cache
+
+// Quads of a convolution, or of a linear layer over tokens: those with a non-zero alone.
+class Int8Weights {
+ public:
+  struct Block {
+    std::vector<uint32_t> first;
+    std::vector<uint16_t> taps;
+    std::vector<int32_t> quads, start;
+  };
+  // quads: [outputs][taps][4]. zero: of the input. scale, bias: of each output. Throws
+  // std::invalid_argument for more taps than 16 bits can number.
+  Int8Weights(const int8_t* quads, size_t outputs, size_t taps, int32_t zero,
+              std::vector<float> scale, std::vector<float> bias);
+
+  size_t outputs() const { return outputs_; }
+  size_t taps() const { return taps_; }
+  const std::vector<Block>& blocks() const { return blocks_; }
+  size_t quads() const;  // that are not zero
+  size_t bytes() const;
+  const float* scale() const { return scale_.data(); }  // zeros after the last, to whole quads
+  const float* bias() const { return bias_.data(); }
+
+ private:
+  size_t outputs_, taps_;
+  std::vector<float> scale_, bias_;
+  std::vector<Block> blocks_;
+};
+
+// A fully connected layer for few rows: mask and values of each output.
+class Int8Matrix {
+ public:
+  // weights: [outputs][columns].
+  Int8Matrix(const int8_t* weights, size_t outputs, size_t columns, int32_t zero,
+             std::vector<float> scale, std::vector<float> bias);
+
+  size_t outputs() const { return start_.size(); }
+  size_t columns() const { return columns_; }
+  size_t words() const { return words_; }  // of a row's mask
+  size_t bytes() const;
+  size_t values() const { return kept_; }
+  // y[row][output], `y_stride` apart, of `rows` rows of bytes, for a range of outputs.
+  void run(size_t begin, size_t end, const uint8_t* x, size_t x_stride, size_t rows, float low,
+           float high, float* y, size_t y_stride) const;
+
+ private:
+  size_t columns_, words_, kept_ = 0;
+  std::vector<uint64_t> mask_;
+  std::vector<int8_t> values_;
+  std::vector<size_t> first_;
+  std::vector<int32_t> start_;
+  std::vector<float> scale_, bias_;
+};
+
+}  // namespace skinny

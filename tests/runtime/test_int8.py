@@ -1,0 +1,152 @@
+"""Layers in int8: the kernels give the very bits of the reference, on every instruction set."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from tests.graph import running
+from tests.runtime.native_graphs import mixed
+
+from skinny import native
+from skinny.graph import Graph, Input, Node
+from skinny.graph.graph import complete
+
+pytestmark = pytest.mark.skipif(native.extension() is None, reason="needs the kernels")
+rng = np.random.default_rng(7)
+
+
+class Net:
+    """A graph in the making, its tensors among it."""
+
+    def __init__(self, *shape):
+        self.nodes, self.tensors, self.shape = [], {}, shape
+
+    def node(self, op, *inputs, **attributes):
+        name = f"v{len(self.nodes)}"
+        self.nodes.append(Node(op, inputs, (name,), complete(op, attributes, op)))
+        return name
+
+    def layer(self, op, x, shape, *, density=0.5, scale=0.03, zero=0, bias=True, extreme=False,
+              factor=False, **attributes):  # fmt: skip
+        at = len(self.tensors)
+        weight = rng.standard_normal(shape) * (rng.random(shape) < density)
+        if extreme:
+            weight = np.where(rng.random(shape) < 0.5, -9.0, 9.0)
+        self.tensors[f"w{at}"] = weight.astype(np.float32)
+        self.tensors[f"s{at}"] = (0.01 + 0.02 * rng.random(shape[0])).astype(np.float32)
+        given = {"weight": f"w{at}", "weight_scale": f"s{at}"}
+        for name, there in (("bias", bias), ("factor", factor)):
+            if there:
+                given[name] = f"{name}{at}"
+                self.tensors[given[name]] = rng.standard_normal(shape[0]).astype(np.float32)
+        return self.node(op, x, input_scale=scale, input_zero=zero, **given, **attributes)
+
+    def conv(self, x, shape, *, stride=1, padding=0, dilation=1, groups=1, **given):
+        spatial = len(shape) - 2
+        window = {"stride": stride, "padding": padding, "dilation": dilation}
+        lists = {name: (value,) * spatial for name, value in window.items()}
+        return self.layer("conv_int8", x, shape, groups=groups, **lists, **given)
+
+    def check(self, *outputs, threads=1, scale=3):
+        graph = Graph((Input("x", "float32", self.shape),), tuple(self.nodes), outputs)
+        given = {"x": (scale * rng.standard_normal(self.shape)).astype(np.float32)}
+        want = running.run(graph, given, self.tensors)
+        made = mixed(graph, given, self.tensors, threads=threads)
+        assert not made.interpreted
+        for got, expected in zip(made.run(given), want, strict=True):
+            np.testing.assert_array_equal(got, expected)
+        return [info.kernel for item in made._natives.values() for info in item.steps]
+
+
+CONVS = [
+    ((1, 3, 9, 11), (5, 3, 3, 3), {"padding": 1, "zero": 117}),
+    ((2, 8, 5, 17), (24, 8, 1, 1), {"zero": 255}),
+    ((2, 13, 7, 7), (30, 13, 3, 3), {"padding": 1, "factor": True}),
+    ((1, 6, 12, 40), (9, 6, 5, 5), {"padding": 2, "stride": 2, "zero": 3}),
+    ((1, 3, 23, 23), (7, 3, 7, 7), {"padding": 3, "stride": 4, "zero": 99}),
+    ((3, 8, 6, 6), (12, 4, 3, 3), {"groups": 2, "padding": 2, "dilation": 2}),
+    ((1, 9, 4, 4), (6, 3, 2, 2), {"groups": 3, "bias": False}),
+    ((1, 1, 1, 1), (1, 1, 1, 1), {"zero": 128}),
+    ((1, 64, 3, 3), (49, 64, 3, 3), {"extreme": True}),
+    ((2, 5, 33), (4, 5, 4), {"padding": 3, "zero": 9}),
+    ((1, 260, 8, 8), (50, 260, 3, 3), {"padding": 1, "density": 0.9}),
+    ((1, 16, 20, 20), (16, 16, 1, 1), {"density": 0.0}),
+]
+
+
+@pytest.mark.parametrize(("shape", "weight", "given"), CONVS)
+def test_a_convolution_gives_the_bits_of_the_reference(shape, weight, given):
+    net = Net(*shape)
+    y = net.conv("x", weight, **given)
+    net.check(net.node("relu", y), threads=2)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 15, 16, 40])
+def test_a_linear_layer_gives_the_bits_of_the_reference(rows):
+    net = Net(rows, 70)
+    y = net.node("relu", net.layer("linear_int8", "x", (33, 70), zero=101))
+    net.check(net.layer("linear_int8", y, (5, 33)), threads=2)
+
+
+def test_tokens_of_several_samples_stay_in_eight_bits_between_layers():
+    net = Net(3, 20, 24)
+    hidden = net.node("relu", net.layer("linear_int8", "x", (50, 24), zero=128))
+    kernels = net.check(net.layer("linear_int8", hidden, (24, 50)))
+    assert kernels.count("int8 to int8") == 1
+
+
+def test_a_network_stays_in_eight_bits_through_pooling_padding_and_sums():
+    net = Net(2, 3, 24, 24)
+    x = net.node("relu6", net.conv("x", (16, 3, 3, 3), padding=1, zero=128))
+    window = {"kernel": (3, 3), "stride": (2, 2), "padding": (1, 1), "dilation": (1, 1)}
+    x = net.node("max_pool", x, ceil=False, **window)
+    short = net.node("fake_quantize", x, scale=0.03, zero=0)
+    y = net.node("relu", net.conv(x, (16, 16, 3, 3), padding=1))
+    y = net.conv(y, (16, 16, 1, 1))
+    y = net.node("relu", net.node("add", y, short))
+    again = net.conv(y, (8, 16, 3, 3), padding=1, stride=2)
+    kernels = net.check(net.node("clamp", again, min=-0.5), threads=2)
+    assert kernels.count("int8 to int8") == 3
+    assert kernels.count("int8 to fp32") == 1
+
+
+def test_values_that_others_read_as_floats_are_floats_too():
+    net = Net(1, 4, 10, 10)
+    y = net.node("relu", net.conv("x", (8, 4, 3, 3), zero=50))
+    z = net.conv(y, (8, 8, 1, 1), scale=0.05)
+    other = net.conv(y, (8, 8, 1, 1), scale=0.02)
+    net.check(net.node("add", z, other), y)
+
+
+def test_floats_that_are_added_need_not_be_contiguous():
+    net = Net(1, 8, 6, 6)
+    turned = net.node("permute", "x", axes=(0, 1, 3, 2))
+    net.check(net.node("add", turned, net.conv("x", (8, 8, 1, 1), zero=7)))
+
+
+def test_a_value_rounded_to_eight_bits_is_what_the_reference_makes_of_it():
+    for shape in ((2, 5), (2, 3, 7), (2, 6, 5, 9)):
+        net = Net(*shape)
+        net.check(net.node("fake_quantize", "x", scale=0.01, zero=100))
+
+
+@pytest.mark.parametrize("variables", [
+    *({"SKINNY_ISA": isa} for isa in (native.extension().isas() if native.extension() else ())),
+    {"SKINNY_VNNI": "0"}, {"SKINNY_JIT": "0"},
+    {"SKINNY_ISA": "avx2", "SKINNY_VNNI": "0"},
+], ids=str)  # fmt: skip
+def test_every_instruction_set_gives_the_bits_of_the_reference(variables):
+    if variables.get("SKINNY_ISA", "baseline") not in native.extension().isas():
+        pytest.skip("this processor has none of it")
+    if "SKINNY_TEST_INT8" in os.environ:
+        pytest.skip("this is the process that the test below has started")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", __file__],
+        env={**os.environ, **variables, "SKINNY_TEST_INT8": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
