@@ -19,7 +19,7 @@ from skinny.export.torch_import import UnsupportedOperationError, take_graph
 from skinny.graph import Graph
 from skinny.graph.values import own_dtype
 from skinny.iht.attached import warn_if_unfinished
-from skinny.iht.input_range import paused
+from skinny.iht.input_range import find, paused
 from skinny.iht.layers import original
 from skinny.packing import Values
 
@@ -58,12 +58,15 @@ def pack(
     sparsity: where it came from. compute: "int8" makes layers that multiply 8-bit integers, whose
     weights are then stored as such unless `values` says otherwise; it needs `calibration`, batches
     like `example`, or the range of each layer's input by the name of its weight,
-    {"conv1.weight": (-1.0, 3.5)}, and returns a `Report`, a table of the layers (docs/runtime.md).
+    {"conv1.weight": (-1.0, 3.5)} (which a model trained for int8 has itself), and returns a
+    `Report`, a table of the layers (docs/runtime.md).
 
     The model is packed in eval mode and left as it was.
     """
     if size is not None and (values != "exact" or signed_zeros):
         raise SkinnyError("size chooses how values are stored: give it without values")
+    if compute == "int8" and calibration is None and isinstance(model, nn.Module):
+        calibration = find(original(model)) or None
     if compute != "fp32":
         _check_compute(compute, calibration, size)
     report: Report | None = None

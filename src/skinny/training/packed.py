@@ -12,6 +12,7 @@ from torch import nn
 from skinny import data
 from skinny.export import UnsupportedOperationError, check, pack, unpack
 from skinny.export.model import Compute
+from skinny.iht.input_range import find
 from skinny.packing import Values
 from skinny.training.config import Config
 from skinny.training.evaluation import Evaluation, evaluate
@@ -59,7 +60,8 @@ def pack_trained(
     """Write `path`; what the file will not be able to do is said through `note`.
 
     weights: size and kept weights per layer, for the file's record of where it came from. compute:
-    "int8" calibrates on the first CALIBRATION training images, in the order of the run's seed.
+    "int8" takes the ranges that the network was trained with, if it was; else it calibrates on
+    the first CALIBRATION training images, in the order of the run's seed.
     """
     preprocessing: dict[str, Any] | None = {
         "mean": list(dataset.mean),
@@ -87,7 +89,7 @@ def pack_trained(
     if not weights_only:
         try:
             if compute == "int8":
-                described["calibration"] = _calibration(config, dataset)
+                described["calibration"] = find(model) or _calibration(config, dataset)
             example = _example(model, dataset)
             report = pack(model, path, example=example, compute=compute, **described)
             if report is not None:
