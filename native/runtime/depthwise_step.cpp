@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t cached_floats = 4096;  // of a strip's input: two of them should stay in the cache
 
-// Whose place that many addresses take.
+// The number of floats that take as many bytes as `count` addresses.
 size_t pointer_floats(size_t count) { return count * sizeof(float*) / sizeof(float); }
 
 }  // namespace

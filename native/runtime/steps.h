@@ -19,15 +19,15 @@ namespace skinny {
 
 // The first of the caller's values that a thread found wrong: told by the run when it ends.
 struct Mistake {
-  enum class Kind : int { none, index, integer };
+  enum class Cause : int { none, index, integer };
   std::atomic<bool> found{false};
-  Kind kind = Kind::none;
+  Cause cause = Cause::none;
   int64_t value = 0;
   size_t limit = 0;
 
-  void tell(Kind what, int64_t of, size_t allowed) {
+  void tell(Cause what, int64_t of, size_t allowed) {
     if (found.exchange(true)) return;
-    kind = what;
+    cause = what;
     value = of;
     limit = allowed;
   }
@@ -94,7 +94,7 @@ struct Pool {
   const bool max;
   const Axis rows, columns;
   Windows windows;  // of the columns
-  size_t address_floats = 0;  // whose place the addresses of a window's rows take
+  size_t address_floats = 0;  // that the addresses of a window's rows take in memory
 
   Pool(bool largest, Axis row_axis, Axis column_axis);
   Pool(const Pool&) = delete;

@@ -32,14 +32,14 @@ void load_integers(const Tensor& target, const T* from, const ThreadContext& con
       T value = from[walk[0] + i];
       auto stored = static_cast<int32_t>(value);
       if (static_cast<T>(stored) != value)
-        context.mistake->tell(Mistake::Kind::integer, static_cast<int64_t>(value), 0);
+        context.mistake->tell(Mistake::Cause::integer, static_cast<int64_t>(value), 0);
       std::memcpy(target.to(context) + walk[1] + i * stride, &stored, sizeof stored);
     }
 }
 
 void raise(const Mistake& mistake) {
   std::string value = std::to_string(mistake.value);
-  if (mistake.kind == Mistake::Kind::integer)
+  if (mistake.cause == Mistake::Cause::integer)
     throw std::out_of_range("an input has the value " + value + ", which 32 bits cannot hold");
   throw std::out_of_range("index " + value + " is out of range for " +
                           std::to_string(mistake.limit) + " rows");

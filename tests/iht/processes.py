@@ -17,8 +17,8 @@ def run(function, ranks, *args):
 
 def _one_rank(rank, ranks, function, folder, *args):
     torch.set_num_threads(1)
-    meeting = f"file://{folder}/ranks of {function.__name__}"
-    dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=ranks)
+    file = f"file://{folder}/ranks of {function.__name__}"
+    dist.init_process_group("gloo", init_method=file, rank=rank, world_size=ranks)
     try:
         function(folder, *args)
     finally:

@@ -39,7 +39,7 @@ def load_from_disk(
         raise DataError(f"{path}: no such folder")
     try:
         found: Any = datasets.load_from_disk(str(path))
-    except Exception as error:  # of Arrow, JSON or files, whatever a damaged folder makes of it
+    except Exception as error:  # of any type: Arrow, JSON and files may all be damaged
         reason = " ".join(str(error).split())
         raise DataError(f"{path}: not a folder that save_to_disk made ({reason:.200})") from error
     splits = found if isinstance(found, datasets.DatasetDict) else {"train": found}

@@ -88,9 +88,9 @@ def _reason(problem: Exception) -> str:
         path, axis = re.findall(r"\w+", fixed[1]), fixed[2]  # ['ids'], or ['x'][0] of forward(*x)
         name = "_".join(path[-2:]) if path[-1].isdigit() else path[-1]
         return (
-            f"the size x.shape[{axis}] of {name!r} must stay free, and it makes a number of it, as "
-            f"len(x) and int(x.shape[{axis}]) do (write x.shape[{axis}]), loops over it, or needs "
-            "it to be that of another input (give both one name in dynamic)"
+            f"the size x.shape[{axis}] of {name!r} must stay free, and the model makes a number "
+            f"from it, as len(x) and int(x.shape[{axis}]) do (write x.shape[{axis}]), loops over "
+            "it, or needs it to be that of another input (give both one name in dynamic)"
         )
     if "data-dependent" in said:
         return (

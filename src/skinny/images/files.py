@@ -86,5 +86,5 @@ def _one_sentence(path: PathLike) -> Iterator[None]:
         raise ImageError(path, "there is no such file") from None
     except unidentified:
         raise ImageError(path, f"it is none of {', '.join(FORMATS)}, or damaged") from None
-    except Exception as problem:  # decoders raise whatever a damaged file makes of them
+    except Exception as problem:  # decoders raise errors of any type on damaged files
         raise ImageError(path, str(problem) or type(problem).__name__) from None

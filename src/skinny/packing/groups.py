@@ -68,7 +68,7 @@ def expand(mask: Mask, groups: Groups, shape: tuple[int, ...]) -> Mask:
 
 
 def _bits(ones: int, count: int, each: int) -> float:
-    """Of a mask with so many ones, perfectly coded, and the values that it names."""
+    """The bits of a perfectly coded mask, `ones` of `count`, and of the values that it keeps."""
     p = ones / count
     entropy = -p * math.log2(p) - (1 - p) * math.log2(1 - p) if 0 < p < 1 else 0.0
     return count * entropy + ones * each

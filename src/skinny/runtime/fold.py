@@ -32,7 +32,7 @@ def fold_batch_norms(
     uses.update(graph["outputs"])
     extra: dict[str, Floats] = {}
     nodes: list[dict[str, Any]] = []
-    maker: dict[str, int] = {}  # value -> place in `nodes` of the convolution that computes it
+    maker: dict[str, int] = {}  # value -> index in `nodes` of the convolution that computes it
     for node in graph["nodes"]:
         source = node["inputs"][0]
         if node["op"] == "batch_norm" and source in maker and uses[source] == 1:

@@ -1,6 +1,6 @@
 """Tensors as strided views of a storage: what moves no element, and how axes are joined.
 
-An element's place is offset + Σ index · stride, counted in elements. Functions here only compute
+An element lies at offset + Σ index · stride, counted in elements. Functions here only compute
 shapes and strides; nothing is read or written.
 """
 
@@ -177,9 +177,9 @@ def reshape_groups(old: Sequence[int], new: Sequence[int]) -> list[tuple[list[in
 def reshaped_copy(tensor: Tensor, shape: Sequence[int]) -> Shape:
     """Strides for a copy of the tensor, in its own shape, that can then be reshaped. The axes keep
     their order in memory as far as that is possible."""
-    place = {axis: at for at, axis in enumerate(order_of(tensor))}
+    position = {axis: at for at, axis in enumerate(order_of(tensor))}
     groups = [old for old, _ in reshape_groups(tensor.shape, shape) if old]
-    groups.sort(key=lambda group: max(place[axis] for axis in group))
+    groups.sort(key=lambda group: max(position[axis] for axis in group))
     return ordered(tensor.shape, [axis for group in groups for axis in group])
 
 

@@ -1,4 +1,4 @@
-"""Batch normalisation over the whole batch, though each rank has only its share of it.
+"""Batch normalisation over the whole batch, though each rank sees only its share.
 
 With the statistics of shares, what a network learns would depend on the number of processes.
 (`torch.nn.SyncBatchNorm` is for GPUs only, and replaces modules.)

@@ -39,7 +39,7 @@ class Session:
     timeline: Timeline
     model: nn.Module  # holds the parameters
     forward: nn.Module  # what is called: the model, or its compiled form
-    replica: nn.Module  # what training calls: the same, one copy of it on every rank
+    replica: nn.Module  # what training calls: the model, or its copy on this rank
     optimizer: torch.optim.Optimizer
     iht: IHT
     scaler: torch.amp.GradScaler
