@@ -1,27 +1,32 @@
-# The LeNets on MNIST, which lies where $SKINNY_DATA says. Two cores: two runs at a time, one thread
-# each. Every command goes on where it stopped.
+# The LeNets on MNIST and a fast network on CIFAR-10, which lie where $SKINNY_DATA says. Two cores:
+# two runs at a time, one thread each. Every command goes on where it stopped.
 
-# The search for the recipes of LeNet-300-100, on 5,000 held-out training images; no test image is
-# looked at. Its records: records/lenet-search.jsonl. It was stopped before its end: the file says
-# which of these runs have been made.
+# The search for the recipe of LeNet-300-100 at 56x, on 5,000 held-out training images; no test
+# image is looked at. Its records: records/lenet-search.jsonl.
 sweep() {
   skinny sweep lenet-300-100 --runs search --set name=lenet-300-100-search --set val_size=5000 \
-    --set epochs=30 --set eval_every=30 --seeds 100 101 102 \
     --records results/records/lenet-search.jsonl "$@"
 }
-sweep --set r0=0.5,none,0.9821428571428571
-sweep --set method=dense --set restart_lr=false,true
-sweep --set sparsity=0.9166666666666666 --set r0=0.5,0.9166666666666666
-sweep --set restart_lr=false
-sweep --set budget=erk,uniform
-sweep --set dense=1 --set sparse=5
-sweep --set dense=3 --set sparse=12
-sweep --set method=gradual,iterative
-sweep --set weight_decay=0.0002,0.001
-sweep --set lr=0.05,0.2
+sweep --seeds 100 101 102 --set r0=0.5,none,0.9821428571428571
+sweep --seeds 100 101 --set epochs=60 --set weight_decay=0.0005,0.0001,0.00002
+forty() { sweep --seeds 100 101 --set epochs=40 --set weight_decay=0.0001 "$@"; }
+forty --set label_smoothing=0,0.1
+forty --set dense=3 --set sparse=37
+forty --set method=gradual --set restart_lr=false
+forty --set dense=2 --set sparse=6 --set lr=0.1,0.05
+forty --set lr=0.2
+forty --set dense=8 --set sparse=12
 skinny record search/lenet-300-100-search-* --into results/records/lenet-search.jsonl
 
-# The experiment itself, on the test images.
+# The experiments themselves, on the test images.
 skinny reproduce lenet --scale paper --runs runs --records results/records/lenet.jsonl
+skinny reproduce protocol --scale paper --runs runs --records results/records/lenet.jsonl
 skinny record runs/lenet-* --into results/records/lenet.jsonl
+skinny reproduce cifar10 --scale paper --runs runs --records results/records/cifar10.jsonl
+skinny record runs/cifar10-airnet-* --into results/records/cifar10.jsonl
+
+# What their packed files take and how they err, with exact and with rounded weights, and how long
+# the networks of seed 0 take (the second alone on its machine).
+python results/files.py pack results/records/files.jsonl runs/lenet-* runs/cifar10-airnet-*
+python results/files.py time results/records/times.jsonl runs/lenet-* runs/cifar10-airnet-*
 python results/write.py

@@ -1,133 +1,144 @@
 """The beginning of docs/results.md: one picture and five sentences, computed from the records."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-import numpy as np
+import files_table as table
+from files_table import Files, Times
 
-from skinny.experiments.comparison import Row, compare
+from skinny.experiments.comparison import compare
 from skinny.experiments.report.drawing import Drawing
 from skinny.experiments.report.palette import LIGHT, SERIES
-from skinny.experiments.runs import Run
 from skinny.experiments.study import Result, Study
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# What a search compares budgets with: all else equal, at 90 % and thresholded directly.
-_ALIKE = {"method": "sdnn", "sparsity": 0.9, "r0": 0.9, "restart_lr": False, "lr": 0.05}
+# Sizes with a known error, as published: (kB, error in per cent, who)
+_PUBLISHED = {
+    "LeNet-300-100": ((27.0, 1.58, "Deep Compression"), (8.6, 1.9, "entropy-penalised")),
+    "LeNet-5": ((44.0, 0.74, "Deep Compression"), (2.8, 1.0, "entropy-penalised")),
+}
+_STEEP = 0.95
 
 
-def picture(studies: Mapping[str, Study]) -> Drawing:
-    """{name of a line: its study}: what removing weights costs, each against its dense network."""
-    lines = {name: _points(study) for name, study in studies.items()}
+def picture(studies: Mapping[str, Study], files: Files, times: Times) -> Drawing:
+    """{network: its study}: test error against the size of the file, whole and skinny."""
 
     def paint(axes: "Axes") -> None:
-        axes.axhline(0, color=LIGHT["dense"], ls="--", lw=1.2, zorder=1)
-        axes.annotate(
-            "as good as the whole network", (0.99, 0), xycoords=("axes fraction", "data"),
-            xytext=(0, 4), textcoords="offset points", ha="right", fontsize=8, color=LIGHT["dense"],
-        )  # fmt: skip
-        for (name, rows), colour in zip(lines.items(), SERIES, strict=False):
-            lost = [-row.difference.mean for row in rows if row.difference]
-            half = [row.difference.high - row.difference.mean for row in rows if row.difference]
-            x = [_smaller(row.arm) for row in rows]
-            axes.errorbar(x, lost, yerr=half, fmt="-o", capsize=3, color=colour, label=name)
-        fewest = max(_smaller(row.arm) for rows in lines.values() for row in rows)
-        ticks = [tick for tick in (1, 1.5, 2, 3, 5, 10, 20, 50, 100, 200) if tick <= fewest]
+        for (network, study), colour in zip(studies.items(), SERIES, strict=False):
+            arms = [arm for arm in study.arms if arm.runs and table.is_plain_or_pruned(arm)]
+            exact = sorted(((table.kilobytes(a), table.error(a), a) for a in arms), key=_size)
+            axes.plot([x for x, _, _ in exact], [y for _, y, _ in exact], "-o", color=colour,
+                      label=network)  # fmt: skip
+            for x, y, arm in exact:
+                steep = arm.config.sparsity > _STEEP  # the line rises: there is room on its left
+                axes.annotate(
+                    _name(arm, times, ", " if steep else "\n"), (x, y),
+                    xytext=(-7, -3) if steep else (0, 5), textcoords="offset points",
+                    ha="right" if steep else "center", fontsize=8, color=colour,
+                )  # fmt: skip
+            rounded = sorted(_rounded(arms, files), key=_size)
+            axes.plot([x for x, _, _ in rounded], [y for _, y, _ in rounded], ":s", ms=4, lw=1,
+                      mfc="none", color=colour, label=f"{network}, weights of 4 bits")  # fmt: skip
+            for x, y, who in _PUBLISHED[network]:
+                axes.plot([x], [y], "x", color=LIGHT["dense"])
+                axes.annotate(who, (x, y), xytext=(5, -3), textcoords="offset points", fontsize=7,
+                              color=LIGHT["dense"])  # fmt: skip
         axes.set_xscale("log")
-        axes.set_xlim(1, 1.4 * fewest)
-        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.set_xlim(1900, 1.2)  # from large to small
+        axes.set_ylim(0, 2.4)
+        axes.set_xticks([1000, 300, 100, 30, 10, 3], ["1,000", "300", "100", "30", "10", "3"])
         axes.minorticks_off()
-        axes.invert_yaxis()
-        axes.set_xlabel("how many times fewer weights than the whole network has")
-        axes.set_ylabel("accuracy lost, points")
+        axes.set_xlabel("size of the file, kB")
+        axes.set_ylabel("wrong on MNIST's test images, %")
         figure = axes.get_figure()
         assert figure is not None
-        figure.legend(loc="outside lower center", ncols=len(lines))
+        figure.legend(loc="outside lower center", ncols=2)
 
     return Drawing(
         "opening",
-        "What it costs to remove weights",
-        "Test accuracy lost against dense training of the same network with the same epochs: means "
-        "over seeds with 95 % t intervals. To the right, fewer weights are left.",
+        "Errors and sizes of whole and skinny networks",
+        "Means over seeds; how many times fewer weights, and how long an image takes on one core. "
+        "To the right, files are smaller. Squares: the same networks with their weights rounded "
+        "to 16 values a layer after training; crosses: as published.",
         paint,
-        size=(6.2, 3.6),
+        size=(6.6, 4.0),
     )
 
 
-def sentences(mnist: list[Study], cifar: list[Study], searches: Sequence[Iterable[Run]]) -> str:
-    """What a newcomer should take away. searches: held-out runs on MNIST, and on CIFAR-10."""
-    digits, pictures = (
-        {arm.config.sparsity: arm for arm in study_of(studies, "Figure 1").arms}
-        for studies in (mnist, cifar)
-    )
-    gradual = [
-        _error(arm)
-        for studies in (mnist, cifar)
-        for arm in study_of(studies, "Baselines").arms
-        if arm.config.method == "gradual"
-    ]
-    budgets = {
-        budget: [_held_out_error(runs, budget) for runs in searches]
-        for budget in ("erk", "uniform")
-    }
+def _rounded(arms: Iterable[Result], files: Files) -> Iterator[tuple[float, float, Result]]:
+    for arm in arms:
+        if (found := table.point(arm, files, "codebook4")) is not None:
+            yield (*found, arm)
+
+
+def _size(point: tuple[float, float, Result]) -> float:
+    return point[0]
+
+
+def _name(arm: Result, times: Times, comma: str) -> str:
+    taken = table.milliseconds(arm, times)
+    return table.short(arm) + (f"{comma}{1000 * taken['skinny']:.0f} µs" if taken else "")
+
+
+def has_whole(study: Study) -> bool:
+    """Has its dense network been trained, and one that is skinny?"""
+    return {"dense", "sdnn"} <= {arm.config.method for arm in study.arms if arm.runs}
+
+
+def sentences(lenet: Study, files: Files, times: Times) -> str:
+    """What a newcomer should take away, from LeNet-300-100's study."""
+    arms = {arm.label: arm for arm in lenet.arms if arm.runs}
+    whole, twelfth, fewest = arms["dense"], arms["SDNN-12x"], arms["SDNN-56x"]
+    seeds = len(whole.runs)
+    small = table.point(fewest, files, "int8")
     said = [
-        "Skinny takes most of the weights out of a network while it trains; this page says what "
-        "that costs, measured on images that no network was trained on.",
-        f"A small NIN without half of its weights makes {_error(digits[0.5]):.1f} % errors on "
-        f"MNIST, where the whole network makes {_error(digits[0.0]):.1f} %, and "
-        f"{_error(pictures[0.5]):.1f} % on CIFAR-10 instead of {_error(pictures[0.0]):.1f} %; "
-        "these are short trainings on 1,000 images.",
-        f"Without nine tenths of them it makes {_error(digits[0.9]):.1f} and "
-        f"{_error(pictures[0.9]):.1f} % errors, and its file shrinks from "
-        f"{_kilobytes(digits[0.0]):.0f} to {_kilobytes(digits[0.9]):.0f} kB.",
-        "These networks lose the same share in every layer, as in the paper; sparing narrow "
-        "layers, which is Skinny's default, brought errors on held-out images at 90 % from "
-        f"{budgets['uniform'][0]:.1f} to {budgets['erk'][0]:.1f} % on MNIST and from "
-        f"{budgets['uniform'][1]:.1f} to {budgets['erk'][1]:.1f} % on CIFAR-10.",
-        "In none of these studies is a skinny network better than the whole one by more than "
-        "chance, and the strongest rival, gradual pruning, makes "
-        f"{gradual[0]:.1f} and {gradual[1]:.1f} % errors at 90 %: the tables below say where the "
-        "method wins and where it loses.",
+        "Skinny takes most of the weights out of a network while it trains; what that costs is "
+        "measured here on images that no network was trained on.",
+        "LeNet-300-100, on which methods of pruning are usually compared, makes "
+        f"{table.error(whole):.2f} % errors on MNIST; with a twelfth of its weights it makes "
+        f"{table.error(twelfth):.2f} %, and with a 56th {table.error(fewest):.2f} % (means over "
+        f"{seeds} trainings, {whole.config.epochs} epochs each).",
+        f"Its file shrinks from {table.kilobytes(whole):,.0f} kB to {table.kilobytes(twelfth):.0f} "
+        f"and {table.kilobytes(fewest):.0f} kB"
+        + (
+            f", and where the 56th is also rounded to 8 bits, to {small[0]:.0f} kB at "
+            f"{small[1]:.2f} % errors"
+            if small
+            else ""
+        )
+        + ".",
+        *_milliseconds(whole, twelfth, fewest, times),
+        _verdict(lenet),
     ]
     return " ".join(said)
 
 
-def lenet_line(studies: Iterable[Study]) -> dict[str, Study]:
-    """LeNet-300-100 as soon as its dense and skinny networks have been trained."""
-    claims = study_of(studies, "LeNets on MNIST, LeNet-300-100")
-    return {"LeNet-300-100 on all of MNIST": claims} if _points(claims) else {}
-
-
-def study_of(studies: Iterable[Study], name: str) -> Study:
-    return next(study for study in studies if study.title.startswith(name))
-
-
-def _points(study: Study) -> list[Row]:
-    """The pruned arms that can be compared with dense training, the largest first."""
-    rows = [row for row in compare(study, margin=1.0) if row.difference is not None]
-    pruned = [row for row in rows if row.arm.config.method != "dense"]
-    return sorted(pruned, key=lambda row: _smaller(row.arm))
-
-
-def _smaller(arm: Result) -> float:
-    return float(np.mean([run.size / run.kept for run in arm.runs]))
-
-
-def _error(arm: Result) -> float:
-    return 100 - float(np.mean(list(arm.values("top1").values())))
-
-
-def _kilobytes(arm: Result) -> float:
-    return float(np.mean([run.packed_bytes for run in arm.runs])) / 1000
-
-
-def _held_out_error(runs: Iterable[Run], budget: str) -> float:
-    wanted = _ALIKE | {"budget": budget}
-    alike = [
-        run
-        for run in runs
-        if all(getattr(run.config, name) == value for name, value in wanted.items())
+def _milliseconds(whole: Result, twelfth: Result, fewest: Result, times: Times) -> list[str]:
+    found = [table.milliseconds(arm, times) for arm in (whole, twelfth, fewest)]
+    if any(ms is None for ms in found):
+        return []
+    dense, *skinny = (ms for ms in found if ms is not None)
+    engine, fastest = min((dense[key], name) for key, name in table.ENGINES.items())[::-1]
+    return [
+        f"One image takes {skinny[0]['skinny']:.3f} and {skinny[1]['skinny']:.3f} ms on one core; "
+        f"the whole network takes {dense['skinny']:.3f} ms, and {fastest:.3f} ms in {engine}, the "
+        "fastest of three other engines."
     ]
-    return 100 - float(np.mean([100 * run.result["test_accuracy"] for run in alike]))
+
+
+def _verdict(lenet: Study) -> str:
+    rows = {row.arm.label: row for row in compare(lenet, margin=0.2)}
+    better = [label for label, row in rows.items() if row.verdict == "better"]
+    worse = [label for label, row in rows.items() if row.verdict == "worse"]
+    skinny = [label for label in better if label.startswith("SDNN")]
+    first = (
+        f"Better than the whole network by more than chance: {', '.join(skinny)}"
+        if skinny
+        else "No skinny network is better than the whole one by more than chance"
+    )
+    return (
+        f"{first}; worse by more than chance: {', '.join(worse) or 'none'}; "
+        "the tables say what else was tried and where the method loses."
+    )

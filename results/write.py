@@ -3,8 +3,8 @@
     python results/write.py
 
 Trains nothing and needs no data. What was run, and how, is in commands.sh and lenet.sh. The picture
-and the sentences at the head of the page are in opening.py, what the small studies come to is in
-summary.md.
+and the sentences at the head of the page are in opening.py, those of the small studies in small.py,
+what these come to in summary.md.
 """
 
 import shutil
@@ -12,9 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+import answers
+import files_table
 import opening
+import readme
+import small
 
 from skinny.experiments import catalog, tuning
+from skinny.experiments.experiment import Experiment
 from skinny.experiments.records import read_records
 from skinny.experiments.report import make_pages, markdown
 from skinny.experiments.report.drawing import Drawing
@@ -26,9 +31,14 @@ from skinny.training import config as configs
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
+README = HERE.parent / "README.md"
 RECORDS = HERE / "records"
 ANALYSES = ("figure1", "figure2", "progressive", "random", "reinit", "baselines")
-LENET = catalog.experiment("lenet", "mnist", "paper")
+RECORD_TABLES = {  # experiments at the scale `paper`: data, file of records, margin in points
+    "lenet": ("mnist", "lenet", 0.2),
+    "protocol": ("mnist", "lenet", 0.2),
+    "cifar10": ("cifar10", "cifar10", 0.5),
+}
 
 
 class Set(NamedTuple):
@@ -47,7 +57,9 @@ SETS = {
 
 
 def main(docs: Path = DOCS) -> None:
-    page, figures = make()
+    page, figures, block = make()
+    text = README.read_text(encoding="utf-8")
+    README.write_text(readme.replaced(text, block), encoding="utf-8")
     shutil.rmtree(docs / "figures", ignore_errors=True)
     for name, drawing in figures.items():
         path = docs / name
@@ -56,18 +68,79 @@ def main(docs: Path = DOCS) -> None:
     (docs / "results.md").write_text(page, encoding="utf-8")
 
 
-def make() -> tuple[str, dict[str, Drawing]]:
-    """The page, and {path below docs: figure} of those that it shows, not drawn yet."""
+def make() -> tuple[str, dict[str, Drawing], str]:
+    """The page, {path below docs: figure} of those that it shows, not drawn yet, and the README's
+    part of it."""
     figures: dict[str, Drawing] = {}
-    small = {data: studies(data) for data in SETS}
-    lenets = lenet_studies()
-    head = beginning(small, lenets, figures)
-    texts = [f"# Results\n\n{head}\n", f"## LeNets on all of MNIST\n\n{lenet_status()}\n"]
-    texts.append(section_texts("lenet", lenets, 0.2, figures))
-    texts.append(f"## Narrow networks, few images\n\n{summary()}\n")
+    tables = {name: record_studies(name) for name in RECORD_TABLES}
+    files = files_table.read_files(RECORDS / "files.jsonl")
+    times = files_table.read_times(RECORDS / "times.jsonl")
+    claims = {study.title.split(", ")[1]: study for study in tables["lenet"] if study.cited}
+    trained = {name: study for name, study in claims.items() if opening.has_whole(study)}
+    drawing = opening.picture(trained, files, times)
+    words = opening.sentences(claims["LeNet-300-100"], files, times)
+    texts = [f"# Results\n\n{shown(drawing, figures)}\n\n{words}\n"]
+    texts.append(f"## LeNets on all of MNIST\n\n{status('lenet')}\n\n{commands()}\n")
+    texts.append(answers.search(searched("lenet")) + "\n")
+    texts += [answers.files(study, files, times) for study in trained.values()]
+    texts.append(record_section("lenet", tables["lenet"] + search("lenet"), figures))
+    told = answers.protocol(tables["protocol"])
+    texts.append(f"## Whose protocol?\n\n{told}\n\n{status('protocol')}\n")
+    texts.append(record_section("protocol", tables["protocol"], figures))
+    texts.append(f"## All of CIFAR-10\n\n{status('cifar10')}\n")
+    texts.append(record_section("cifar10-all", tables["cifar10"], figures))
+    narrow = {data: studies(data) for data in SETS}
+    texts += small_section(narrow, figures)
+    shown_there = f"![{drawing.title}](docs/figures/{drawing.name}.svg)"
+    block = readme.block(shown_there, words, readme_rows(claims, tables["cifar10"], narrow))
+    return "\n".join(text for text in texts if text), figures, block
+
+
+def readme_rows(
+    claims: dict[str, Study], cifar10: list[Study], narrow: dict[str, list[Study]]
+) -> list[str]:
+    rows = []
+    for network, ratios in {"LeNet-300-100": (2, 12, 56, 68), "LeNet-5": (12, 108, 280)}.items():
+        labels = [f"SDNN-{ratio}x" for ratio in ratios]
+        rows += readme.rows(f"{network}, MNIST", claims[network], labels, margin=0.2)
+    labels = [f"SDNN-{ratio}x" for ratio in (2, 5, 10, 20)]
+    for study in cifar10:
+        rows += readme.rows("airnet, CIFAR-10", study, labels, margin=0.5)
+    for data, name in {"mnist": "MNIST", "cifar10": "CIFAR-10"}.items():
+        study = small.study_of(narrow[data], "Baselines")
+        labels = ["SDNN-10x", "gradual pruning", "one-shot pruning"]
+        title = f"narrow NIN, 1,000 images of {name}"
+        rows += readme.rows(title, study, labels, margin=SETS[data].margin)
+    return rows
+
+
+def small_section(made: dict[str, list[Study]], figures: dict[str, Drawing]) -> list[str]:
+    """Narrow networks on few images: the paper's tables and figures."""
+    drawing = small.picture(
+        {
+            "NIN on 1,000 images of MNIST": small.study_of(made["mnist"], "Figure 1"),
+            "NIN on 1,000 images of CIFAR-10": small.study_of(made["cifar10"], "Figure 1"),
+        }
+    )
+    words = small.sentences(made["mnist"], made["cifar10"], [*map(searched, SETS)])
+    head = f"{shown(drawing, figures)}\n\n{words}\n\n{summary()}"
+    texts = [f"## Narrow networks, few images\n\n{head}\n"]
     for data, (_, margin, _) in SETS.items():
-        texts.append(section_texts(data, small[data], margin, figures))
-    return "\n".join(texts), figures
+        texts.append(section_texts(data, made[data], margin, figures))
+    return texts
+
+
+def shown(drawing: Drawing, figures: dict[str, Drawing]) -> str:
+    """A picture of the page's own, with its caption."""
+    figures[f"figures/{drawing.name}.svg"] = drawing
+    return f"![{drawing.title}](figures/{drawing.name}.svg)\n\n{drawing.caption}"
+
+
+def record_section(name: str, studies: list[Study], figures: dict[str, Drawing]) -> str:
+    """The studies of which at least half of the arms have been trained."""
+    trained = [s for s in studies if 2 * sum(bool(arm.runs) for arm in s.arms) >= len(s.arms)]
+    margin = RECORD_TABLES.get(name, ("", "", 0.5))[2]
+    return section_texts(name, trained, margin, figures) if trained else ""
 
 
 def section_texts(
@@ -82,40 +155,41 @@ def section_texts(
     return text[text.index("\n## ") + 1 :].replace("(figures/", f"(figures/{name}/")
 
 
-def beginning(
-    small: dict[str, list[Study]], lenets: list[Study], figures: dict[str, Drawing]
-) -> str:
-    """The picture and the sentences that a newcomer reads first."""
-    lines = {
-        "NIN on 1,000 images of MNIST": opening.study_of(small["mnist"], "Figure 1"),
-        "NIN on 1,000 images of CIFAR-10": opening.study_of(small["cifar10"], "Figure 1"),
-    }
-    drawing = opening.picture(lines | opening.lenet_line(lenets))
-    figures[f"figures/{drawing.name}.svg"] = drawing
-    words = opening.sentences(small["mnist"], small["cifar10"], [*map(searched, SETS)])
-    return f"![{drawing.title}](figures/{drawing.name}.svg)\n\n{drawing.caption}\n\n{words}"
+def record_studies(name: str) -> list[Study]:
+    """What has been run of an experiment at the scale `paper`."""
+    experiment, seeds, path = _record_table(name)
+    return from_experiment(experiment, seeds, Store.open(RECORDS, [path] if path.exists() else []))
 
 
-def lenet_studies() -> list[Study]:
-    """What has been run of the experiment, and the search for its settings."""
-    store = Store.open(RECORDS, [path for path in [RECORDS / "lenet.jsonl"] if path.exists()])
-    assert LENET.seeds is not None
-    return from_experiment(LENET, LENET.seeds, store) + search("lenet")
-
-
-def lenet_status() -> str:
-    """How much of the experiment the records hold, and the commands that make the rest."""
-    assert LENET.seeds is not None
-    wanted = [configs.identity(config) for config in first_configs([(LENET, LENET.seeds)])]
-    path = RECORDS / "lenet.jsonl"
+def status(name: str) -> str:
+    """How much of the experiment the records hold, and how many arms have no run."""
+    experiment, seeds, path = _record_table(name)
+    wanted = [configs.identity(config) for config in first_configs([(experiment, seeds)])]
     found = read_records(path).keys() if path.exists() else ()
     made = sum(identity in found for identity in wanted)
-    commands = (HERE / "lenet.sh").read_text(encoding="utf-8")
+    told = [
+        f"{study.title.split(', ', 1)[1]} ({untrained} of {len(study.arms)})"
+        for study in record_studies(name)
+        if (untrained := sum(not arm.runs for arm in study.arms))
+    ]
+    missing = f" Arms that have not been trained: {'; '.join(told)}." if told else ""
     return (
-        f"Of the {len(wanted)} runs of `skinny reproduce lenet`, {made} have been made; the tables "
-        "below say of which arms (n), and arms that are in none have not been trained. The "
-        f"commands go on where they stopped.\n\n```sh\n{commands.strip()}\n```"
+        f"Of the {len(wanted)} runs of `skinny reproduce {name}`, {made} have been made; the "
+        f"tables say how many seeds (n) each arm has.{missing}"
     )
+
+
+def _record_table(name: str) -> tuple[Experiment, tuple[int, ...], Path]:
+    data, file, _ = RECORD_TABLES[name]
+    experiment = catalog.experiment(name, data, "paper")
+    assert experiment.seeds is not None
+    return experiment, experiment.seeds, RECORDS / f"{file}.jsonl"
+
+
+def commands() -> str:
+    """How the record tables are made."""
+    text = (HERE / "lenet.sh").read_text(encoding="utf-8")
+    return f"```sh\n{text.strip()}\n```"
 
 
 def studies(data: str) -> list[Study]:
@@ -150,9 +224,9 @@ def search(data: str) -> list[Study]:
 
 def summary() -> str:
     """The words of summary.md, with the commands behind them."""
-    commands = (HERE / "commands.sh").read_text(encoding="utf-8")
+    run = (HERE / "commands.sh").read_text(encoding="utf-8")
     words = (HERE / "summary.md").read_text(encoding="utf-8")
-    return f"{words.strip()}\n\n## What was run\n\n```sh\n{commands.strip()}\n```"
+    return f"{words.strip()}\n\n## What was run\n\n```sh\n{run.strip()}\n```"
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ def made(write):
 
 
 def test_the_page_is_what_the_records_give(made):
-    page, figures = made
+    page, figures, _ = made
     assert page == (DOCS / "results.md").read_text("utf-8")
     assert sorted(figures) == sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.svg"))
     assert all(f"({name})" in page for name in figures)
@@ -63,12 +63,25 @@ def test_an_arm_was_run_for_every_seed_or_not_at_all(write):
             assert all(arm.missing == 0 for arm in study.arms if arm.runs), study.title
 
 
-def test_lenet_joins_the_picture_as_soon_as_it_is_trained(write):
-    trained = write.opening.study_of(write.studies("mnist"), "Figure 1")
-    lenet = dataclasses.replace(trained, title="LeNets on MNIST, LeNet-300-100")
-    assert list(write.opening.lenet_line([lenet]).values()) == [lenet]
-    arms = tuple(dataclasses.replace(arm, runs=()) for arm in lenet.arms)
-    assert write.opening.lenet_line([dataclasses.replace(lenet, arms=arms)]) == {}
+def test_the_readme_has_the_numbers_of_the_page(write, made):
+    text = write.README.read_text("utf-8")
+    assert write.readme.replaced(text, made[2]) == text
+
+
+def test_a_whole_network_and_a_skinny_one_are_needed_for_the_picture(write):
+    (study,) = (s for s in write.record_studies("lenet") if s.title.endswith("LeNet-300-100"))
+    assert write.opening.has_whole(study)
+    pruned = tuple(arm for arm in study.arms if arm.config.method == "sdnn")
+    assert not write.opening.has_whole(dataclasses.replace(study, arms=pruned))
+
+
+def test_files_are_those_of_recorded_networks(write):
+    files = write.files_table.read_files(write.RECORDS / "files.jsonl")
+    recorded = read_records(write.RECORDS / "lenet.jsonl")
+    assert files.keys() <= recorded.keys()
+    for identity, found in files.items():
+        error = 100 - 100 * recorded[identity].run.result["test_accuracy"]
+        assert found["exact"]["error"] == pytest.approx(error)
 
 
 def test_runs_of_one_identity_came_out_the_same(write):

@@ -1,0 +1,92 @@
+"""Sizes, errors and times of packed files, as results/files.py recorded them."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from skinny.experiments.study import Result, Study
+from skinny.training.config import identity
+
+Files = Mapping[str, Mapping[str, dict[str, float]]]  # {identity: {values: bytes and error}}
+Times = Mapping[str, dict[str, float]]  # {identity: {engine: milliseconds}}
+ENGINES = {"torch": "PyTorch", "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
+_ROUNDED = {
+    "exact": "as trained",
+    "int8": "8 bits",
+    "codebook4": "4 bits",
+    "codebook3": "3 bits",
+    "codebook2": "2 bits",
+    "size": "within Deep Compression's size",
+}
+
+
+def read_files(path: Path) -> Files:
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for line in path.read_text("utf-8").splitlines():
+        entry = json.loads(line)
+        found.setdefault(entry["run"], {})[entry["values"]] = entry
+    return found
+
+
+def read_times(path: Path) -> Times:
+    if not path.exists():
+        return {}
+    entries = map(json.loads, path.read_text("utf-8").splitlines())
+    return {entry["run"]: entry["milliseconds"] for entry in entries}
+
+
+def point(arm: Result, files: Files, values: str) -> tuple[float, float] | None:
+    """(kB, error in per cent) with the weights stored so: means over the runs that were packed."""
+    entries = [files.get(identity(run.config), {}).get(values) for run in arm.runs]
+    found = [entry for entry in entries if entry is not None]
+    if not found:
+        return None
+    return (
+        float(np.mean([entry["bytes"] for entry in found])) / 1000,
+        float(np.mean([entry["error"] for entry in found])),
+    )
+
+
+def milliseconds(arm: Result, times: Times) -> dict[str, float] | None:
+    return next(
+        (times[key] for run in arm.runs if (key := identity(run.config)) in times),
+        None,
+    )
+
+
+def table(study: Study, files: Files, times: Times) -> str:
+    """A row for each arm: kB and error for every way to store its weights, and milliseconds."""
+    head = ["arm", "n", *(f"{text}: kB, error" for text in _ROUNDED.values())]
+    head += ["ms in Skinny", *(f"ms in {name}, dense layers" for name in ENGINES.values())]
+    rows = [head, ["---", *["---:"] * (len(head) - 1)]]
+    for arm in study.arms:
+        if not arm.runs:
+            continue
+        packed = sum(identity(run.config) in files for run in arm.runs)
+        cells = [_cell(point(arm, files, values)) for values in _ROUNDED]
+        taken = milliseconds(arm, times)
+        engines = [f"{taken[name]:.3f}" if taken else "–" for name in ("skinny", *ENGINES)]
+        rows.append([arm.label, str(packed), *cells, *engines])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _cell(found: tuple[float, float] | None) -> str:
+    return "–" if found is None else f"{found[0]:,.1f}, {found[1]:.2f} %"
+
+
+def is_plain_or_pruned(arm: Result) -> bool:
+    return arm.config.method != "dense" or not arm.config.restart_lr
+
+
+def short(arm: Result) -> str:
+    return "whole" if arm.config.method == "dense" else arm.label.removeprefix("SDNN-")
+
+
+def error(arm: Result) -> float:
+    return 100 - float(np.mean(list(arm.values("top1").values())))
+
+
+def kilobytes(arm: Result) -> float:
+    return float(np.mean([run.packed_bytes for run in arm.runs])) / 1000
