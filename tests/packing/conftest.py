@@ -19,3 +19,9 @@ def engine(request, monkeypatch):
     for module in ("bitmask", "entropy", "symbols"):
         monkeypatch.setattr(f"skinny.packing.{module}.extension", lambda: None)
     return request.param
+
+
+@pytest.fixture
+def nothing_small(monkeypatch):
+    """Let tensors of a few bytes be stored as large ones are."""
+    monkeypatch.setattr("skinny.packing.manifest.SMALL", -1)

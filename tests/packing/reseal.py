@@ -5,26 +5,61 @@ the checks behind the checksums are tested too.
 """
 
 import json
+import tempfile
 import zlib
 
+from skinny import packing
 from skinny.packing.container import digest, header_digest
+from skinny.packing.dictionary import DICTIONARY
 from skinny.packing.header import read_header
-from skinny.packing.manifest import PART
+from skinny.packing.manifest import PART, SMALL_PART, part_name
 
 
 def take_apart(data):
-    """Header entries, manifest and the bytes of every part, all free to be changed."""
+    """Header entries, manifest and the bytes of every part, all free to be changed; small tensors
+    as formats 1 and 2 have them."""
     header = read_header(data)
     fields = json.loads(header.text)
     parts = {name: bytearray(data[part.begin : part.end]) for name, part in header.parts.items()}
-    book = json.loads(zlib.decompress(bytes(parts.pop(PART))))
+    book = json.loads(_inflate(bytes(parts.pop(PART)), header))
     fields.pop(PART)
     fields.pop("__metadata__")
+    if SMALL_PART in parts:
+        _unbundle(fields, book, parts, data)
     return fields, book, parts
 
 
+def _inflate(packed, header):
+    words = DICTIONARY if header.metadata["skinny"] == "3" else b""
+    return zlib.decompressobj(zdict=words).decompress(packed)
+
+
+def _unbundle(fields, book, parts, data):
+    with tempfile.NamedTemporaryFile(suffix=".skinny") as file:
+        file.write(data)
+        file.flush()
+        with packing.open(file.name) as opened:
+            for name, record in book["tensors"].items():
+                if "small" not in record:
+                    continue
+                del record["small"]
+                record["check"] = ""
+                for role, part in opened.stored_parts(name).items():
+                    own = part_name(name, role, opened.entry(name))
+                    fields[own] = {"dtype": part.dtype, "shape": list(part.shape)}
+                    parts[own] = bytearray(data[part.begin : part.end])
+    for gone in ("small", "format"):
+        del book[gone]
+    del fields[SMALL_PART], parts[SMALL_PART]
+
+
 def format_of(data):
-    return read_header(data).metadata["skinny"]
+    """Of the graph: the format in which `put_together` makes a file of the same contents."""
+    header = read_header(data)
+    if header.metadata["skinny"] != "3":
+        return header.metadata["skinny"]
+    part = header.parts[PART]
+    return str(json.loads(_inflate(bytes(data[part.begin : part.end]), header))["format"])
 
 
 def put_together(fields, book, parts, seal=True, format="1"):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from skinny import packing
 from skinny.packing import entropy, symbols
+from skinny.packing.dictionary import DICTIONARY
 from skinny.packing.graph import LARGEST_SIDE, LARGEST_STEP, MOST_NODES, OPERATIONS
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "format.md").read_text(encoding="utf-8")
@@ -35,3 +36,8 @@ def test_the_limits_are_those_of_the_code():
     assert f"{entropy.BLOCK:,} bytes" in coded
     assert entropy.LOW == 280 * 2**22
     assert symbols.LOW == 2**31
+
+
+def test_the_dictionary_of_manifests_is_in_the_document():
+    lines = DOCUMENT.split("without\ntheir line breaks:\n\n```text\n")[1].split("\n```")[0]
+    assert lines.replace("\n", "").encode() == DICTIONARY

@@ -10,7 +10,7 @@ from skinny.packing import ChecksumError, FormatError, NotPackedError, VersionEr
 
 
 @pytest.fixture
-def path(tmp_path):
+def path(tmp_path, nothing_small):
     path = tmp_path / "model.skinny"
     packing.write(path, samples.tensors(), graph=samples.GRAPH, labels=samples.LABELS)
     return path
@@ -116,8 +116,8 @@ def test_errors_name_the_file(path):
 
 
 def test_a_newer_format_is_told_from_damage(path):
-    path.write_bytes(path.read_bytes().replace(b'"skinny":"1"', b'"skinny":"3"', 1))
-    with pytest.raises(VersionError, match=r"format '3', this skinny reads formats 1 to 2"):
+    path.write_bytes(path.read_bytes().replace(b'"skinny":"1"', b'"skinny":"4"', 1))
+    with pytest.raises(VersionError, match=r"format '4', this skinny reads formats 1 to 3"):
         packing.open(path)
 
 

@@ -81,6 +81,7 @@ def test_an_empty_file_is_a_file(path):
         file.verify()
 
 
+@pytest.mark.usefixtures("nothing_small")
 def test_the_safetensors_library_opens_it_and_finds_the_raw_parts(path):
     write(path)
     with safe_open(path, "np") as file:
@@ -96,6 +97,7 @@ def test_the_safetensors_library_opens_it_and_finds_the_raw_parts(path):
     assert manifest["tensors"]["conv.weight"]["shape"] == [24, 3, 3, 3]
 
 
+@pytest.mark.usefixtures("nothing_small")
 def test_every_part_is_aligned_to_its_type(path):
     write(path)
     with packing.open(path) as file:

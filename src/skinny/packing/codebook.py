@@ -21,7 +21,8 @@ def make(values: NDArray[np.float64], size: int) -> NDArray[np.float32]:
     ordered = np.sort(values)
     distinct = ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
     if distinct.size <= size:  # as after training with a codebook: nothing is lost
-        return np.unique(distinct.astype(np.float32))
+        with np.errstate(over="ignore"):
+            return np.unique(distinct.astype(np.float32))
     sums = np.concatenate([[0.0], np.cumsum(ordered)])
     centres = np.linspace(ordered[0], ordered[-1], size)
     for _ in range(_ROUNDS):

@@ -32,8 +32,8 @@ from skinny.packing.values import STORED, Values
 Form = Literal["dense", "bitmask", "entropy"]
 FORMS: tuple[Form, ...] = ("dense", "bitmask", "entropy")
 _SLICE = 1 << 20  # values that are put together at a time
-# What a part more costs in the header; keeps small tensors dense.
-_PART = 100
+# What a part more costs in header and manifest; keeps small tensors dense.
+_PART = 20
 
 
 @dataclass(frozen=True)

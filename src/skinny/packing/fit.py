@@ -23,7 +23,7 @@ WEIGHTS: tuple[Values, ...] = (
     *("exact", "fp16", "int8", "codebook6", "codebook5", "codebook4", "codebook3", "codebook2"),
 )
 VECTORS: tuple[Values, ...] = ("exact", "bf16")  # a variance may be too small for fp16
-_PART = 100  # bytes of the header, for a part
+_PART = 20  # bytes of the header and the manifest, for a part
 _HALVINGS = 60
 
 

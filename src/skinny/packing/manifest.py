@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from skinny.errors import SkinnyError
 from skinny.packing import codec, graph, preprocessing
 from skinny.packing.codec import FORMS, Entry
+from skinny.packing.dictionary import DICTIONARY
 from skinny.packing.dtypes import CARRIER, FLOATS
 from skinny.packing.errors import ManifestError
 from skinny.packing.groups import Groups
@@ -21,7 +22,10 @@ from skinny.packing.header import is_number, is_shape, is_size, parse_json
 from skinny.packing.values import VALUES, extra_part, storable
 
 PART = "skinny:manifest"
-NEWEST = 2  # the newest format; graphs of format 1 are checked here, others by `skinny.graph`
+SMALL_PART = "skinny:small"  # holds the parts of small tensors, one after the other
+SMALL = 1 << 14  # bytes: tensors whose parts take no more are stored there
+NEWEST = 3
+BUNDLED = 3  # the format of files with such a part; others are of the format of their graph
 # No more than this many bytes of JSON for a byte of zlib; real ones have 5 to 20.
 _MOST_EXPANSION = 40
 _SMALL = 1 << 16
@@ -35,6 +39,9 @@ class Manifest:
     checks: dict[str, str] = field(default_factory=dict)
     tied: dict[str, str] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
+    small: dict[str, list[int]] = field(default_factory=dict)  # lengths of parts in SMALL_PART
+    small_check: str | None = None
+    format: int = 1  # of the graph: 1 is checked here, others by `skinny.graph`
     graph: dict[str, Any] | None = None
     preprocessing: dict[str, Any] | None = None
     labels: list[str] | None = None
@@ -45,6 +52,18 @@ class Manifest:
         """The shape of a tensor of the file, tied names included; None if there is no such."""
         entry = self.tensors.get(self.tied.get(name, name))
         return None if entry is None else entry.shape
+
+    def places(self) -> dict[str, dict[str, tuple[int, int]]]:
+        """Of the tensors in SMALL_PART, where each of their parts lies there: role -> bytes."""
+        found: dict[str, dict[str, tuple[int, int]]] = {}
+        at = 0
+        for name, lengths in self.small.items():
+            found[name] = {}
+            roles = self.tensors[name].parts()
+            for (role, dtype), length in zip(roles.items(), lengths, strict=True):
+                found[name][role] = (at, at + length * CARRIER[dtype].itemsize)
+                at = found[name][role][1]
+        return found
 
 
 def part_name(name: str, role: str, entry: Entry) -> str:
@@ -68,9 +87,14 @@ def dump(manifest: Manifest) -> NDArray[np.uint8]:
             tensors[name]["kept"] = entry.kept
         if entry.groups is not None:
             tensors[name]["groups"] = list(entry.groups)
-        tensors[name]["check"] = manifest.checks[name]
+        if name in manifest.small:
+            tensors[name]["small"] = manifest.small[name]
+        else:
+            tensors[name]["check"] = manifest.checks[name]
+    bundled = {"small": manifest.small_check, "format": manifest.format}
     fields = {
         "tensors": tensors,
+        **(bundled if manifest.small else {}),
         "graph": manifest.graph,
         "preprocessing": manifest.preprocessing,
         "labels": manifest.labels,
@@ -81,34 +105,71 @@ def dump(manifest: Manifest) -> NDArray[np.uint8]:
         text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError) as problem:
         raise SkinnyError(f"the sparsity record cannot be stored as JSON: {problem}") from None
-    packed = zlib.compress(text.encode(), 9)
+    words = DICTIONARY if manifest.small else b""
+    packed = _deflate(text.encode(), words, 9)
     if len(text.encode()) > _limit(len(packed)):
-        packed = zlib.compress(text.encode(), 0)
+        packed = _deflate(text.encode(), words, 0)
     return np.frombuffer(packed, np.uint8)
 
 
 def load(packed: bytes, parts: dict[str, tuple[str, int]], version: int = 1) -> Manifest:
     """The checked manifest. `parts` are the stored ones beside it: name -> (dtype, length)."""
-    fields = parse_json(_inflate(packed), ManifestError, "the manifest")
+    text = _inflate(packed, DICTIONARY if version == BUNDLED else b"")
+    fields = parse_json(text, ManifestError, "the manifest")
     tensors = fields.get("tensors")
     if not isinstance(tensors, dict):
         raise ManifestError("the manifest has no table of tensors")
-    manifest = Manifest(names=list(tensors))
+    manifest = Manifest(names=list(tensors), format=version)
     left = dict(parts)
+    bundle = 0
+    if version == BUNDLED:
+        bundle = _load_bundle(manifest, fields, left)
     for name, record in tensors.items():
         if isinstance(record, dict) and set(record) == {"tied"}:
             manifest.tied[name] = record["tied"]
         else:
-            manifest.tensors[name] = _entry(name, record)
-            manifest.checks[name] = record["check"]
-            _claim_parts(name, manifest.tensors[name], left)
+            manifest.tensors[name] = _entry(name, record, version)
+            if "small" in record:
+                manifest.small[name] = record["small"]
+                _check_small(name, manifest.tensors[name], record["small"])
+            else:
+                manifest.checks[name] = record["check"]
+                _claim_parts(name, manifest.tensors[name], left)
+    ends = [end for of_one in manifest.places().values() for _, end in of_one.values()]
+    if (ends[-1] if ends else 0) != bundle:
+        raise ManifestError(f"the part {SMALL_PART!r} has {bundle} bytes, and its tensors others")
     if left:
         raise ManifestError(f"the file has a part {min(left)!r} that belongs to no tensor")
     for name, other in manifest.tied.items():
         if not isinstance(other, str) or other not in manifest.tensors:
             raise ManifestError(f"{name!r} is tied to {other!r:.80}, which is not stored")
-    _load_records(manifest, fields, version)
+    _load_records(manifest, fields)
     return manifest
+
+
+def _load_bundle(
+    manifest: Manifest, fields: dict[str, Any], left: dict[str, tuple[str, int]]
+) -> int:
+    """The length of the part of small tensors; the graph's format."""
+    dtype, length = left.pop(SMALL_PART, ("", 0))
+    check, version = fields.get("small"), fields.get("format")
+    if dtype != "U8" or not isinstance(check, str):
+        raise ManifestError(f"the part {SMALL_PART!r} or its checksum is missing")
+    if type(version) is not int or not 1 <= version < BUNDLED:
+        raise ManifestError(f"the graph's format is {version!r:.20}")
+    manifest.small_check, manifest.format = check, version
+    return length
+
+
+def _check_small(name: str, entry: Entry, lengths: object) -> None:
+    roles = entry.parts()
+    if not (
+        isinstance(lengths, list)
+        and len(lengths) == len(roles)
+        and all(is_size(length, SMALL) for length in lengths)
+    ):
+        raise ManifestError(f"{name!r} has impossible lengths of parts: {lengths!r:.80}")
+    codec.check(name, entry, dict(zip(roles, lengths, strict=True)))
 
 
 def checked_graph(record: object, manifest: Manifest, version: int) -> dict[str, Any]:
@@ -120,9 +181,9 @@ def checked_graph(record: object, manifest: Manifest, version: int) -> dict[str,
     return record
 
 
-def _load_records(manifest: Manifest, fields: dict[str, Any], version: int) -> None:
+def _load_records(manifest: Manifest, fields: dict[str, Any]) -> None:
     record = fields.get("graph")
-    manifest.graph = None if record is None else checked_graph(record, manifest, version)
+    manifest.graph = None if record is None else checked_graph(record, manifest, manifest.format)
     record = fields.get("preprocessing")
     manifest.preprocessing = None if record is None else preprocessing.check(record)
     check_preprocessing(manifest)
@@ -146,8 +207,9 @@ def check_preprocessing(manifest: Manifest) -> None:
         preprocessing.check_channels(manifest.preprocessing, manifest.graph)
 
 
-def _entry(name: str, record: object) -> Entry:
-    required = {"dtype", "shape", "form", "check"}
+def _entry(name: str, record: object, version: int) -> Entry:
+    is_small = version == BUNDLED and isinstance(record, dict) and "small" in record
+    required = {"dtype", "shape", "form", "small" if is_small else "check"}
     optional = {"values", "error", "negative_zeros", "kept", "groups"}
     if (
         not isinstance(record, dict)
@@ -165,7 +227,7 @@ def _entry(name: str, record: object) -> Entry:
         "form": form in FORMS,
         "values": values in VALUES and (values == "exact") == ("values" not in record),
         "error": is_number(error) and error >= 0,
-        "check": isinstance(record.get("check"), str),
+        "check": is_small or isinstance(record.get("check"), str),
         "negative_zeros": is_size(negative)
         and (not negative or (form != "dense" and values == "exact" and dtype in FLOATS)),
         "kept": kept is None
@@ -203,8 +265,13 @@ def _limit(packed: int) -> int:
     return _SMALL + _MOST_EXPANSION * packed
 
 
-def _inflate(packed: bytes) -> bytes:
-    inflater = zlib.decompressobj()
+def _deflate(text: bytes, words: bytes, level: int) -> bytes:
+    deflater = zlib.compressobj(level, zdict=words)
+    return deflater.compress(text) + deflater.flush()
+
+
+def _inflate(packed: bytes, words: bytes) -> bytes:
+    inflater = zlib.decompressobj(zdict=words)
     try:
         text = inflater.decompress(packed, _limit(len(packed)))
     except zlib.error as problem:

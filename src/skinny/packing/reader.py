@@ -34,6 +34,8 @@ class PackedFile:
         try:
             self._header = read_header(self._source)
             self._manifest = _read_manifest(self._header, self._source)
+            self._small = _read_small(self._header, self._manifest, self._source)
+            self._places = self._manifest.places()
         except FormatError as problem:
             self.close()
             raise type(problem)(f"{self.path}: {problem}") from None
@@ -64,8 +66,8 @@ class PackedFile:
 
     @property
     def format(self) -> int:
-        """The format of the file; that of its graph (docs/format.md)."""
-        return int(self._header.metadata["skinny"])
+        """The format of the file's graph (docs/format.md)."""
+        return self._manifest.format
 
     @property
     def graph(self) -> dict[str, Any] | None:
@@ -112,6 +114,11 @@ class PackedFile:
         """A tensor's mask and values, without its zeros."""
         stored = self._stored(name)
         entry = self._manifest.tensors[stored]
+        if stored in self._places:  # checked when the file was opened
+            try:
+                return codec.decode(entry, self._small_parts(stored))
+            except FormatError as found:
+                raise type(found)(f"{self.path}, {name!r}: {found}") from None
         parts = CheckedParts(self._source, self._parts(stored))
         problem: FormatError | None = None
         # Decoding survives any bytes, so it need not wait for the checksum.
@@ -148,12 +155,39 @@ class PackedFile:
             raise SkinnyError(f"{self.path} has no tensor {name!r}; it has {_some(self.names)}")
         return stored
 
+    def _small_parts(self, stored: str) -> dict[str, NDArray[Any]]:
+        """Copies, each aligned to its type."""
+        self._source.check_open()
+        roles = self._manifest.tensors[stored].parts()
+        return {
+            role: np.frombuffer(bytearray(self._small[begin:end]), CARRIER[roles[role]])
+            for role, (begin, end) in self._places[stored].items()
+        }
+
     def _parts(self, stored: str) -> dict[str, Part]:
         entry = self._manifest.tensors[stored]
+        if stored in self._places:
+            start = self._header.parts[manifest.SMALL_PART].begin
+            lengths = self._manifest.small[stored]
+            own = zip(entry.parts().items(), lengths, self._places[stored].values(), strict=True)
+            return {
+                role: Part(dtype, (length,), start + begin, start + end)
+                for (role, dtype), length, (begin, end) in own
+            }
         return {
             role: self._header.parts[manifest.part_name(stored, role, entry)]
             for role in entry.parts()
         }
+
+
+def _read_small(header: Header, book: manifest.Manifest, file: Source) -> bytes:
+    """The parts of all small tensors, which stay in memory."""
+    if book.small_check is None:
+        return b""
+    small = file.read_part(header.parts[manifest.SMALL_PART]).tobytes()
+    if digest(small) != book.small_check:
+        raise ChecksumError("the contents of small tensors are damaged")
+    return small
 
 
 def _read_manifest(header: Header, file: Source) -> manifest.Manifest:

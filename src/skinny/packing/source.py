@@ -42,6 +42,12 @@ class Source:
 
     __del__ = close
 
+    def check_open(self) -> int:
+        """The descriptor; an error if the file is closed."""
+        if self._descriptor is None:
+            raise SkinnyError(f"{self._path} is closed")
+        return self._descriptor
+
     def prefetch(self) -> None:
         """Let the system begin to read the whole file, so that nobody waits for a disk."""
         if self._descriptor is not None and hasattr(os, "posix_fadvise"):
@@ -61,13 +67,12 @@ class Source:
 
     def read(self, begin: int, end: int) -> NDArray[np.uint8]:
         """Bytes [begin, end), in memory of their own."""
-        if self._descriptor is None:
-            raise SkinnyError(f"{self._path} is closed")
+        descriptor = self.check_open()
         to = np.empty(max(0, end - begin), np.uint8)
         done = 0
         while done < to.size:
             try:
-                count = os.preadv(self._descriptor, [to[done:].data], begin + done)
+                count = os.preadv(descriptor, [to[done:].data], begin + done)
             except OSError as problem:
                 raise SkinnyError(f"cannot read {self._path}: {problem.strerror}") from None
             if not count:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from skinny.errors import SkinnyError
 from skinny.packing import codec, manifest, preprocessing
-from skinny.packing.container import Spool, content, digest
+from skinny.packing.container import METADATA, Spool, content, digest
 from skinny.packing.dtypes import CARRIER, name_of
 from skinny.packing.manifest import Manifest
 from skinny.packing.values import VALUES, Values, applicable
@@ -50,10 +50,10 @@ def write(
     """Write a packed file, atomically, holding one tensor at a time.
 
     tensors: names and arrays, taken one by one. graph, preprocessing: as docs/format.md has them;
-    format: the one the graph is in, 1 or 2
-    (preprocessing wants mean and std, the rest has defaults). values: how floating tensors are
-    stored, those of two dimensions and more, or each by name. signed_zeros: keep the sign of -0.0,
-    which a weight pruned by multiplication often is; without it every zero comes back as 0.0.
+    format: the one the graph is in, 1 or 2 (preprocessing wants mean and std, the rest has
+    defaults). values: how floating tensors are stored, those of two dimensions and more, or each by
+    name. signed_zeros: keep the sign of -0.0, which a weight pruned by multiplication often is;
+    without it every zero comes back as 0.0.
     config_hash, sparsity: where the weights come from, any text and any JSON table.
     """
     for kind in values.values() if isinstance(values, Mapping) else [values]:
@@ -68,12 +68,17 @@ def write(
     )
     try:
         with tempfile.TemporaryFile(dir=path.parent) as waiting:
-            spool = Spool(waiting)
+            spool, small = Spool(waiting), bytearray()
             for name, array in tensors.items() if isinstance(tensors, Mapping) else tensors:
-                _add(spool, book, name, array, values, signed_zeros)
+                _add(spool, small, book, name, array, values, signed_zeros)
+            book.format = format
             if graph is not None:
                 book.graph = manifest.checked_graph(dict(graph), book, format)
             manifest.check_preprocessing(book)
+            if book.small:
+                book.small_check = digest(bytes(small))
+                spool.add(manifest.SMALL_PART, "U8", np.frombuffer(bytes(small), np.uint8))
+                format = manifest.BUNDLED
             packed = manifest.dump(book)
             spool.add(manifest.PART, "U8", packed)
             spool.save(path, {"skinny": str(format), "manifest": digest(content(packed))})
@@ -87,6 +92,7 @@ def _preprocessing(record: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 def _add(
     spool: Spool,
+    small: bytearray,
     book: Manifest,
     name: str,
     array: Array,
@@ -95,6 +101,8 @@ def _add(
 ) -> None:
     if name in book.tensors or name in book.tied:
         raise SkinnyError(f"the tensor {name!r} comes twice")
+    if name in (manifest.PART, manifest.SMALL_PART, METADATA):
+        raise SkinnyError(f"cannot store a tensor as {name!r}: the name is taken")
     book.names.append(name)
     if isinstance(array, Tied):
         if array.name not in book.tensors:
@@ -109,6 +117,11 @@ def _add(
         wish = applicable(values, bits.dtype, plain.shape)
     entry, parts = codec.encode(name, plain, bits.dtype, wish, signed_zeros=signed_zeros)
     book.tensors[name] = entry
+    if sum(part.nbytes for part in parts.values()) <= manifest.SMALL:
+        book.small[name] = [parts[role].size for role in entry.parts()]
+        for role, dtype in entry.parts().items():
+            small += content(parts[role].astype(CARRIER[dtype], copy=False))
+        return
     book.checks[name] = digest(*map(content, parts.values()))
     for role, dtype in entry.parts().items():
         own_shape = entry.form == "dense" and role == "values"
