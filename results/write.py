@@ -89,6 +89,7 @@ def make() -> tuple[str, dict[str, Drawing], str]:
     texts.append(record_section("protocol", tables["protocol"], figures))
     texts.append(f"## All of CIFAR-10\n\n{status('cifar10')}\n")
     texts.append(record_section("cifar10-all", tables["cifar10"], figures))
+    texts.append(quantised_section(figures))
     narrow = {data: studies(data) for data in SETS}
     texts += small_section(narrow, figures)
     shown_there = f"![{drawing.title}](docs/figures/{drawing.name}.svg)"
@@ -177,6 +178,22 @@ def status(name: str) -> str:
         f"Of the {len(wanted)} runs of `skinny reproduce {name}`, {made} have been made; the "
         f"tables say how many seeds (n) each arm has.{missing}"
     )
+
+
+def quantised_section(figures: dict[str, Drawing]) -> str:
+    """8 bits and patterns, on few images."""
+    experiment = catalog.experiment("quantised", "mnist", "small")
+    assert experiment.seeds is not None
+    store = Store.open(RECORDS, [RECORDS / "quantised.jsonl"])
+    made = from_experiment(experiment, experiment.seeds, store)
+    commands = (HERE / "quantised.sh").read_text(encoding="utf-8")
+    head = (
+        "## 8 bits and patterns\n\nLeNet-5 on 2,000 images of MNIST, 30 epochs: short trainings, "
+        "whose errors are not those of the tables above. Networks of 8-bit numbers are evaluated "
+        "in torch by the arithmetic of [method.md](method.md#training-for-few-bits); CIFAR-10 and "
+        f"OpenVINO's int8 have not been run.\n\n```sh\n{commands.strip()}\n```\n"
+    )
+    return f"{head}\n{section_texts('quantised', made, 0.3, figures)}"
 
 
 def _record_table(name: str) -> tuple[Experiment, tuple[int, ...], Path]:
