@@ -88,23 +88,25 @@ def main(arguments: list[str] | None = None) -> None:
 def _run(title: str, case: Case, folder: Path, rounds: int, ours: bool) -> None:
     torch.manual_seed(0)
     batches = [case.example(min(case.batch, 4)) for _ in range(CALIBRATION)]
+    given = [tuple(batch.values()) for batch in batches]  # by position
     inputs = {name: x.numpy() for name, x in case.example(case.batch).items()}
     contenders: dict[str, Burst] = {}
     for name, group in (("single", 1), ("1x4", 4)):
         model = _pruned(case, group)
         path = folder / f"{name}.skinny"
-        pack(model, path, example=batches[0], compute="int8", calibration=batches)
+        pack(model, path, example=given[0], compute="int8", calibration=given)
         contenders[name] = burst(_caller(path, inputs))
         if group == 1:
             plain = folder / "fp32.skinny"
-            pack(model, plain, example=batches[0])
+            pack(model, plain, example=given[0])
             contenders["fp32"] = burst(_caller(plain, inputs))
     if not ours:
-        to_fixed_onnx(plain, folder / "model.onnx", inputs)
-        given = [{n: _wide(x.numpy(), case.batch) for n, x in batch.items()} for batch in batches]
-        contenders["openvino int8"] = burst(_openvino_int8(folder / "model.onnx", given, inputs))
+        named = dict(zip(load(plain).inputs, inputs.values(), strict=True))
+        to_fixed_onnx(plain, folder / "model.onnx", named)
+        wide = [{n: _wide(x.numpy(), case.batch) for n, x in batch.items()} for batch in batches]
+        contenders["openvino int8"] = burst(_openvino_int8(folder / "model.onnx", wide, inputs))
         contenders["openvino bf16"] = burst(_openvino_bf16(folder / "model.onnx", inputs))
-        contenders["ort int8"] = burst(_ort_int8(folder, given, inputs))
+        contenders["ort int8"] = burst(_ort_int8(folder, wide, inputs))
     best = best_of_bursts(contenders, rounds, case.calls)
     fastest = min([best[name] for name in ENGINES if name in best], default=None)
     cells = [f"{best[n]:.3f}" if n in best else "-" for n in ("1x4", "single", "fp32", *ENGINES)]

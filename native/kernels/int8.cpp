@@ -78,12 +78,20 @@ SKINNY_SUMS(SKINNY_VNNI, sums_vnni, dot_vnni)
 constexpr float shifter = 12582912.f;  // 1.5 * 2^23: adding it rounds to an integer, ties to even
 constexpr int32_t shifter_bits = 0x4B400000;
 
+inline Vec limited(Vec x, Vec low, Vec high) {
+#if defined(__AVX512F__)
+  return _mm512_min_ps(_mm512_max_ps(x, low), high);
+#elif defined(__AVX2__)
+  return _mm256_min_ps(_mm256_max_ps(x, low), high);
+#else
+  x = x > low ? x : low;
+  return x < high ? x : high;
+#endif
+}
+
 // rint(clamp(x, low, high)) + zero; NaN is `low`.
 inline IVec rounded(Vec x, float low, float high, int32_t zero) {
-  Vec bottom = Vec{} + low, top = Vec{} + high;
-  x = x > bottom ? x : bottom;
-  x = x < top ? x : top;
-  return (IVec)(x + shifter) - (shifter_bits - zero);
+  return (IVec)(limited(x, Vec{} + low, Vec{} + high) + shifter) - (shifter_bits - zero);
 }
 
 inline void store_piece(float* to, Vec value, size_t first, size_t count) {
@@ -109,7 +117,8 @@ inline Vec load_piece(Vec rest, const float* from, size_t first, size_t count) {
 
 inline Vec floats(IVec integers) { return __builtin_convertvector(integers, Vec); }
 
-void finish(const int32_t* sums, const Int8Output& o, const Int8Piece* pieces, size_t count) {
+void finish_vector(const int32_t* sums, const Int8Output& o, const Int8Piece* pieces,
+                   size_t count) {
   Vec added{};
   if (o.add == Int8Output::Add::cells)
     for (size_t p = 0; p < count; ++p)
@@ -138,6 +147,69 @@ void finish(const int32_t* sums, const Int8Output& o, const Int8Piece* pieces, s
   if (o.cells)
     for (size_t p = 0; p < count; ++p)
       store_piece(o.to + pieces[p].out, (Vec)cells, pieces[p].first, pieces[p].count);
+}
+
+#if defined(__AVX512F__)
+// Cells of four channels, without branches: the low byte of each rounded number goes to its place in
+// the cell, and the zero point is added to all bytes at once.
+template <Int8Output::Add add>
+void finish_cells(const int32_t* sums, size_t stride, const Int8Output& o, const Int8Piece* pieces,
+                  const uint32_t* first, size_t vectors) {
+  Vec scale[4], bias[4];
+  for (int c = 0; c < 4; ++c) {
+    scale[c] = Vec{} + o.scale[c];
+    bias[c] = Vec{} + o.bias[c];
+  }
+  const Vec low = Vec{} + o.low, high = Vec{} + o.high, inverse = Vec{} + o.inverse;
+  const Vec add_scale = Vec{} + o.add_scale;
+  const __m512i zero = _mm512_set1_epi8(static_cast<char>(o.zero));
+  const __m512i lanes = _mm512_set4_epi32(0x0C0C0C0C, 0x08080808, 0x04040404, 0);
+  for (size_t i = 0; i < vectors; ++i, sums += stride) {
+    const Int8Piece *begin = pieces + first[i], *end = pieces + first[i + 1];
+    Vec added{};
+    if (add == Int8Output::Add::cells)
+      for (const Int8Piece* p = begin; p < end; ++p)
+        added = load_piece(added, o.from + p->add, p->first, p->count);
+    const IVec bytes = (IVec)added;
+    __m512i cells{};
+    for (int c = 0; c < 4; ++c) {
+      Vec y = floats(*reinterpret_cast<const IVecAnywhere*>(sums + c * V));
+      y = y * scale[c] + bias[c];
+      if (add == Int8Output::Add::floats)
+        for (const Int8Piece* p = begin; p < end; ++p)
+          added = load_piece(added, o.from + static_cast<size_t>(c) * o.from_stride + p->add,
+                             p->first, p->count);
+      if (add == Int8Output::Add::cells)
+        added = floats((bytes >> 8 * c & 255) - o.add_zero) * add_scale;
+      if (add != Int8Output::Add::nothing) y = y + added;
+      auto rounded_bits = (__m512i)(limited(y * inverse, low, high) + shifter);
+      if (c == 0)
+        cells = rounded_bits;
+      else
+        cells = _mm512_mask_shuffle_epi8(cells, 0x1111111111111111ull << c, rounded_bits, lanes);
+    }
+    cells = _mm512_add_epi8(cells, zero);
+    for (const Int8Piece* p = begin; p < end; ++p)
+      store_piece(o.to + p->out, (Vec)cells, p->first, p->count);
+  }
+}
+#endif
+
+void finish(const int32_t* sums, size_t stride, const Int8Output& o, const Int8Piece* pieces,
+            const uint32_t* first, size_t vectors) {
+#if defined(__AVX512F__)
+  if (o.cells && o.channels == 4) {
+    if (o.add == Int8Output::Add::nothing)
+      finish_cells<Int8Output::Add::nothing>(sums, stride, o, pieces, first, vectors);
+    else if (o.add == Int8Output::Add::floats)
+      finish_cells<Int8Output::Add::floats>(sums, stride, o, pieces, first, vectors);
+    else
+      finish_cells<Int8Output::Add::cells>(sums, stride, o, pieces, first, vectors);
+    return;
+  }
+#endif
+  for (size_t i = 0; i < vectors; ++i, sums += stride)
+    finish_vector(sums, o, pieces + first[i], first[i + 1] - first[i]);
 }
 
 void quantize(const float* const* channels, size_t count, float inverse, int32_t zero,
@@ -195,6 +267,20 @@ void larger(const float* from, size_t count, float* to) {
   auto a = reinterpret_cast<const uint8_t*>(from);
   auto b = reinterpret_cast<uint8_t*>(to);
   for (i *= 4; i < 4 * count; ++i) b[i] = a[i] > b[i] ? a[i] : b[i];
+}
+
+void larger_every(const float* from, size_t step, size_t count, float* to) {
+  if (step == 1) return larger(from, count, to);
+  size_t i = 0;
+#if defined(__AVX512F__)
+  const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  for (; i + V < count; i += V) {  // reads up to cell 2 V - 1: not the last, whose pair may be none
+    __m512i a = _mm512_permutex2var_epi32(_mm512_loadu_si512(from + 2 * i), even,
+                                          _mm512_loadu_si512(from + 2 * i + V));
+    _mm512_storeu_si512(to + i, _mm512_max_epu8(a, _mm512_loadu_si512(to + i)));
+  }
+#endif
+  for (; i < count; ++i) larger(from + 2 * i, 1, to + i);
 }
 
 // ---- fully connected layers
@@ -287,13 +373,14 @@ void dot_rows(const Int8Row& row, size_t words, const uint8_t* x, size_t x_strid
 
 }  // namespace
 
-const Int8Kernels int8{V, sums, finish, quantize, quantize_row, dequantize, larger, dot_rows};
+const Int8Kernels int8{V, sums, finish, quantize, quantize_row, dequantize, larger,
+                       larger_every, dot_rows};
 #if defined(__AVX512F__)
 const Int8Kernels int8_vnni{V,      sums_vnni,  finish, quantize, quantize_row, dequantize,
-                            larger, dot_rows_vnni};
+                            larger, larger_every, dot_rows_vnni};
 #elif defined(__AVX2__)
 const Int8Kernels int8_vnni{V,      sums_vnni,  finish, quantize, quantize_row, dequantize,
-                            larger, dot_rows};
+                            larger, larger_every, dot_rows};
 #endif
 
 }  // namespace skinny::SKINNY_SET

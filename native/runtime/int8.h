@@ -61,9 +61,10 @@ struct Int8Kernels {
   size_t lanes;  // cells of a vector
   // sums[vector][row][lane]; in: where each vector's lane 0 begins.
   void (*sums)(const Int8Rows& rows, const float* const* in, size_t vectors, int32_t* sums);
-  // The channels' sums of one vector, `lanes` apart.
-  void (*finish)(const int32_t* sums, const Int8Output& output, const Int8Piece* pieces,
-                 size_t count);
+  // The channels' sums, `lanes` apart, of vectors, `stride` apart. Those of vector i have the pieces
+  // from first[i] to before first[i + 1].
+  void (*finish)(const int32_t* sums, size_t stride, const Int8Output& output,
+                 const Int8Piece* pieces, const uint32_t* first, size_t vectors);
   // count cells from the floats of four channels (null: zero).
   void (*quantize)(const float* const* channels, size_t count, float inverse, int32_t zero,
                    float* cells);
@@ -73,6 +74,8 @@ struct Int8Kernels {
                      float* const* channels);
   // to[i] = the larger of to[i] and from[i], for each byte of `count` cells.
   void (*larger)(const float* from, size_t count, float* to);
+  // The same from every `step`-th cell, step being 1 or 2.
+  void (*larger_every)(const float* from, size_t step, size_t count, float* to);
   // Products of a row of weights with `vectors` rows of 64 * words bytes each.
   void (*dot)(const Int8Row& row, size_t words, const uint8_t* x, size_t x_stride, size_t vectors,
               int32_t* sums);

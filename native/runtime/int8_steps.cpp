@@ -142,6 +142,21 @@ double MoveCells::work() const {
 void PoolCells::run(const ThreadContext& context) const {
   const View &in = source.view, &out = target.view;
   const Pool::Axis &rows = pool->rows, &columns = pool->columns;
+  const Int8Kernels& kernels = int8_kernels();
+  // Outputs whose windows are whole and evenly apart are computed as vectors; others one by one.
+  size_t whole = 0, begin_whole = 0, step = 0;
+  int32_t wide = 0;
+  for (size_t x = 0; x < out.width; ++x) wide = std::max(wide, columns.end[x] - columns.begin[x]);
+  while (begin_whole < out.width && columns.end[begin_whole] - columns.begin[begin_whole] < wide)
+    ++begin_whole;
+  if (begin_whole + 1 < out.width && columns.begin[begin_whole + 1] > columns.begin[begin_whole])
+    step = static_cast<size_t>(columns.begin[begin_whole + 1] - columns.begin[begin_whole]);
+  if (step == 1 || step == 2)
+    for (size_t x = begin_whole; x < out.width; ++x, ++whole)
+      if (columns.end[x] - columns.begin[x] != wide ||
+          static_cast<size_t>(columns.begin[x] - columns.begin[begin_whole]) !=
+              step * (x - begin_whole))
+        break;
   auto [begin, end] = context.partition(samples * out.channels);
   float* largest = context.scratch;
   for (size_t i = begin; i < end; ++i) {
@@ -153,13 +168,17 @@ void PoolCells::run(const ThreadContext& context) const {
     for (size_t y = 0; y < out.height; ++y) {
       std::fill_n(largest, in.width, 0.f);
       for (int32_t r = rows.begin[y]; r < rows.end[y]; r += rows.dilation)
-        int8_kernels().larger(from + static_cast<size_t>(r) * in.row_stride, in.width, largest);
-      auto bytes = reinterpret_cast<const uint8_t*>(largest);
+        kernels.larger(from + static_cast<size_t>(r) * in.row_stride, in.width, largest);
+      float* row = to + out.origin + y * out.row_stride;
+      std::fill_n(row, out.width, 0.f);
+      for (int32_t c = 0; whole && c < wide; c += columns.dilation)
+        kernels.larger_every(largest + columns.begin[begin_whole] + c, step, whole,
+                             row + begin_whole);
       for (size_t x = 0; x < out.width; ++x) {
-        uint8_t best[4] = {};
+        if (x == begin_whole && whole) x += whole;
+        if (x >= out.width) break;
         for (int32_t c = columns.begin[x]; c < columns.end[x]; c += columns.dilation)
-          for (int b = 0; b < 4; ++b) best[b] = std::max(best[b], bytes[4 * c + b]);
-        std::memcpy(to + out.origin + y * out.row_stride + x, best, 4);
+          kernels.larger(largest + c, 1, row + x);
       }
     }
   }
@@ -206,7 +225,7 @@ void ConvInt8::add_slots(size_t stride, bool flat, size_t out_rows, size_t add_r
                                 static_cast<int64_t>(row_begin));
   };
   auto add = [&](size_t position, size_t end) {
-    Slot slot{static_cast<int32_t>(position), static_cast<uint32_t>(pieces_.size()), 0};
+    size_t first = pieces_.size();
     for (size_t p = position; p < end;) {
       size_t row = p / stride, row_end = std::min(row * stride + width_, end);
       if (p < row_end) {
@@ -214,7 +233,7 @@ void ConvInt8::add_slots(size_t stride, bool flat, size_t out_rows, size_t add_r
         Int8Piece piece{offset(row, out_rows, position, row * stride),
                         offset(row, add_rows, position, row * stride),
                         static_cast<uint16_t>(lane), static_cast<uint16_t>(count)};
-        Int8Piece* last = pieces_.size() > slot.first ? &pieces_.back() : nullptr;
+        Int8Piece* last = pieces_.size() > first ? &pieces_.back() : nullptr;
         if (last && last->out == piece.out && last->add == piece.add &&
             last->first + last->count == piece.first)
           last->count = static_cast<uint16_t>(last->count + piece.count);
@@ -223,8 +242,9 @@ void ConvInt8::add_slots(size_t stride, bool flat, size_t out_rows, size_t add_r
       }
       p = (row + 1) * stride;
     }
-    slot.last = static_cast<uint32_t>(pieces_.size());
-    if (slot.first != slot.last) slots_.push_back(slot);
+    if (first == pieces_.size()) return;
+    slots_.push_back(static_cast<int32_t>(position));
+    first_pieces_.push_back(static_cast<uint32_t>(pieces_.size()));
   };
   size_t whole = (height_ - 1) * stride + width_;
   if (flat)
@@ -237,7 +257,7 @@ void ConvInt8::add_slots(size_t stride, bool flat, size_t out_rows, size_t add_r
 
 size_t ConvInt8::last_read() const {
   return source_.view.offset + (samples_ - 1) * source_.sample_stride + first_ +
-         static_cast<size_t>(slots_.back().in) + int8_kernels().lanes - 1 +
+         static_cast<size_t>(slots_.back()) + int8_kernels().lanes - 1 +
          static_cast<size_t>(*std::max_element(offsets_.begin(), offsets_.end()));
 }
 
@@ -275,7 +295,7 @@ void ConvInt8::run_block(const ThreadContext& context, size_t sample, size_t blo
   const float* in[int8_vectors];
   const float* source =
       context.arena + source_.view.offset + sample * source_.sample_stride + first_;
-  for (size_t i = begin; i < end; ++i) in[i - begin] = source + slots_[i].in;
+  for (size_t i = begin; i < end; ++i) in[i - begin] = source + slots_[i];
   if (code)
     code->run(block, in, end - begin, sums);
   else
@@ -311,11 +331,8 @@ void ConvInt8::run_block(const ThreadContext& context, size_t sample, size_t blo
     if (added_.floats)
       output.from = added_.floats->from(context) + sample * added_.floats->strides[0] +
                     channel * added_.floats->strides[1];
-    for (size_t i = begin; i < end; ++i) {
-      const Slot& slot = slots_[i];
-      kernels.finish(sums + ((i - begin) * rows + row) * lanes, output,
-                     pieces_.data() + slot.first, slot.last - slot.first);
-    }
+    kernels.finish(sums + row * lanes, rows * lanes, output, pieces_.data(),
+                   first_pieces_.data() + begin, end - begin);
   }
 }
 

@@ -117,10 +117,6 @@ class ConvInt8 : public Step {
   size_t last_read() const;  // the last cell that is read, of any lane
 
  private:
-  struct Slot {
-    int32_t in;
-    uint32_t first, last;  // pieces
-  };
   void add_slots(size_t row_stride, bool flat, size_t out_rows, size_t add_rows);
   void run_block(const ThreadContext& context, size_t sample, size_t block, size_t begin,
                  size_t end, const jit::Int8Code* code) const;
@@ -131,7 +127,8 @@ class ConvInt8 : public Step {
   std::shared_ptr<const Int8Weights> weights_;
   Target target_;
   Added added_;
-  std::vector<Slot> slots_;
+  std::vector<int32_t> slots_;            // of each vector of an image: its place in the source
+  std::vector<uint32_t> first_pieces_{0};  // of each vector, and one more
   std::vector<Int8Piece> pieces_;
   std::shared_ptr<jit::Int8CodeSlot> code_ = std::make_shared<jit::Int8CodeSlot>();
 };
