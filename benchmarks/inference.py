@@ -25,6 +25,7 @@ from unittest import mock
 
 import numpy as np
 import torch
+from tests.zoo import images
 
 from benchmarks import zoo
 from benchmarks.common import (
@@ -57,15 +58,22 @@ class Case(NamedTuple):
 
 
 CASES = [
-    Case("nin-cifar", 0.90, 64, 4, 4.5, 1.6),
-    Case("nin-cifar", 0.95, 64, 4, 6.0, 1.6),
-    Case("nin-cifar", 0.50, 64, 4, 1.2, 1.0),
-    Case("nin-cifar", 0.90, 1, 60, 2.5, 1.2),
-    Case("alexnet", 0.90, 1, 12, 4.0, None),
-    Case("alexnet", 0.75, 1, 12, 2.0, None),
+    Case("nin-cifar", 0.90, 64, 4, 8.0, 1.8),
+    Case("nin-cifar", 0.95, 64, 4, 13.0, 2.5),
+    Case("nin-cifar", 0.50, 64, 4, 1.8, 1.05),
+    Case("nin-cifar", 0.90, 1, 60, 5.5, 1.6),
+    Case("alexnet", 0.90, 1, 12, 4.0, 3.0),
+    Case("alexnet", 0.75, 1, 12, 2.2, 2.0),
+    Case("resnet50", 0.90, 1, 8, 5.5, None),
+    Case("resnet50", 0.90, 16, 2, 6.0, None),
 ]
-_HEADER = row("case", "skinny", *PEERS, "deepsparse", "x dense", "wanted", "x sparse", "wanted")
-IMAGES = {"nin-cifar": (3, 32, 32), "alexnet": (3, 227, 227)}
+TRAINED_TARGETS = {64: (7.0, 2.5), 1: (3.0, 1.5)}
+# The targets are those with AVX-512.
+_HEADER = row(
+    "case", "skinny", *PEERS, "deepsparse", "x dense", "wanted", "x sparse", "wanted", "of peak",
+    "code kB", "made in ms", width=11,
+)  # fmt: skip
+IMAGES = {"nin-cifar": (3, 32, 32), "alexnet": (3, 227, 227), "resnet50": (3, 224, 224)}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -85,6 +93,8 @@ def main(arguments: list[str] | None = None) -> None:
     print(describe_machine("onnxruntime", "openvino", "torch", "numpy"))
     module = native.extension()
     print(f"our kernels: {'NumPy' if module is None else module.isa()}")
+    if module is not None:
+        print(f"FMA peak of a core, measured: {module.fma_peak():.0f} GFLOP/s")
     print(f"best of {rounds} interleaved bursts, milliseconds; ratios of the best\n")
     run = _run_interpreted if options.interpreted else _run
     if options.interpreted:
@@ -99,7 +109,7 @@ def main(arguments: list[str] | None = None) -> None:
         for batch in (64, 1):
             title = f"{options.trained.stem} batch {batch}"
             if options.only in title:
-                run(title, options.trained, Case("", 0, batch, 20, 0, None), rounds)
+                run(title, options.trained, Case("", 0, batch, 20, *TRAINED_TARGETS[batch]), rounds)
 
 
 def pack_case(case: Case, folder: Path) -> Path:
@@ -110,6 +120,10 @@ def pack_case(case: Case, folder: Path) -> Path:
     torch.manual_seed(0)
     generator = torch.Generator().manual_seed(1)
     shape = IMAGES[case.model]
+    if case.model == "resnet50":
+        example = {"x": torch.randn(1, *shape)}
+        pack(zoo.sparse(images.resnet(), example), path, example=example["x"])
+        return path
     model = models.build(
         case.model, classes=10 if "nin" in case.model else 1000, channels=3, image_size=shape[1:]
     )
@@ -148,8 +162,14 @@ def _run(title: str, path: Path, case: Case, rounds: int) -> None:
     cells.append("absent" if sparse is None else f"{sparse:.3f}")
     cells += [f"{dense / ours:.2f}", f"{case.dense_target:.1f}" if case.dense_target else "-"]
     cells.append("-" if sparse is None else f"{sparse / ours:.2f}")
-    cells.append("-" if case.deepsparse_target is None else f"{case.deepsparse_target:.1f}")
-    print(row(title, *cells), flush=True)
+    cells.append("-" if case.deepsparse_target is None else f"{case.deepsparse_target:.2f}")
+    profile = net.profile(case.batch, 1)
+    operations = sum(step.gflops * step.milliseconds for step in profile.rows)  # millions
+    peak = THREADS * native.extension().fma_peak() if native.extension() else 0.0
+    cells.append(f"{operations / ours / peak:.0%}" if peak else "-")
+    cells.append(f"{sum(step.code_bytes for step in profile.rows) / 1e3:.0f}")
+    cells.append(f"{profile.code_milliseconds:.0f}")
+    print(row(title, *cells, width=11), flush=True)
 
 
 def _run_interpreted(title: str, path: Path, case: Case, rounds: int) -> None:

@@ -164,10 +164,9 @@ bool run_generated(const Form& form, const In<float, 2>& weights, size_t groups,
           "the processor cannot run this code");
   auto code = jit::TileCode::make(layer, taps, copy(bias), low, high, form, max_bytes);
   if (!code) return false;
-  const float* from = x.data() + first;
-  float* to = y.data();
+  const jit::TileRun tile{x.data() + first, y.data(), floats, vectors};
   for (size_t index = 0; index < layer.range_count(); ++index)
-    code->run(index, taps, &from, static_cast<ptrdiff_t>(row_stride), rows, vectors, &to, floats, 1);
+    code->run(index, taps, &tile, 1, rows, static_cast<ptrdiff_t>(row_stride));
   return true;
 }
 

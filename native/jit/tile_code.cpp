@@ -100,36 +100,33 @@ std::unique_ptr<const TileCode> TileCode::make(const ConvWeights& weights,
 // Functions outside, tiles inside: a function's instructions are fetched once for all tiles. Those of
 // the next function are prefetched meanwhile, into the second-level cache: processors fetch code that
 // is further away than that one line after the other.
-void TileCode::run(size_t index, const TapOffsets& offsets, const float* const* in,
-                   ptrdiff_t row_stride, size_t rows, size_t vectors, float* const* out,
-                   size_t stride, size_t count) const {
+void TileCode::run(size_t index, const TapOffsets& offsets, const TileRun* tiles, size_t count,
+                   size_t rows, ptrdiff_t row_stride) const {
   const ChannelRange& range = ranges_[index];
-  auto floats = static_cast<ptrdiff_t>(vectors * form_.lanes());
   const bool single = form_.channels == 1;
-  if (!single && row_stride == floats) {  // one long row
-    vectors *= rows;
-    rows = 1;
-  }
   const size_t calls = single ? count : count * rows;
   for (size_t p = 0; p < range.parts.size(); ++p) {
     const Part& part = range.parts[p];
     Range ahead = p + 1 < range.parts.size() ? lines(range.parts[p + 1].chunk) : Range{0, 0};
     const size_t each = divide_up(ahead.end - ahead.begin, calls);
     Function function = this->function(part.chunk);
-    auto call = [&](const float* from, float* to, ptrdiff_t last) {
-      for (size_t i = 0; i < each && ahead.begin < ahead.end; ++i)
-        __builtin_prefetch(code_.data() + ahead.begin++ * line_bytes, 0, 2);
-      function(from, to, stride * sizeof(float), stream_.data() + part.chunk.stream, last);
-    };
-    for (size_t t = 0; t < count; ++t) {
+    for (const TileRun* tile = tiles; tile != tiles + count; ++tile) {
       const float* from =
-          in[t] + static_cast<ptrdiff_t>(range.group) * offsets.group_stride + part.offset;
-      float* to = out[t] + (range.first + part.chunk.row) * stride;
+          tile->in + static_cast<ptrdiff_t>(range.group) * offsets.group_stride + part.offset;
+      float* to = tile->out + (range.first + part.chunk.row) * tile->stride;
+      auto call = [&](ptrdiff_t last) {
+        for (size_t i = 0; i < each && ahead.begin < ahead.end; ++i)
+          __builtin_prefetch(code_.data() + ahead.begin++ * line_bytes, 0, 2);
+        function(from, to, tile->stride * sizeof(float), stream_.data() + part.chunk.stream, last);
+      };
+      size_t floats = tile->vectors * form_.lanes();
       if (single)
-        call(from, to, row_stride * static_cast<ptrdiff_t>(sizeof(float)));
+        call(row_stride * static_cast<ptrdiff_t>(sizeof(float)));
+      else if (row_stride == static_cast<ptrdiff_t>(floats))  // one long row
+        call(static_cast<ptrdiff_t>(rows * tile->vectors / form_.vectors));
       else
         for (size_t r = 0; r < rows; ++r, from += row_stride, to += floats)
-          call(from, to, static_cast<ptrdiff_t>(vectors / form_.vectors));
+          call(static_cast<ptrdiff_t>(tile->vectors / form_.vectors));
     }
   }
 }

@@ -10,6 +10,13 @@
 
 namespace skinny::jit {
 
+// Where a tile reads and writes; the stride is that of the output's channels.
+struct TileRun {
+  const float* in;
+  float* out;
+  size_t stride, vectors;
+};
+
 class TileCode {
  public:
   // Null if the code would take more than `most` bytes, or the system refuses executable memory.
@@ -17,11 +24,10 @@ class TileCode {
                                               const std::vector<float>& bias, float low, float high,
                                               const Form& form, size_t most);
 
-  // As ConvWeights::run, for `count` tiles at in[0], in[1], ... that go to out[0], out[1], ... Where
-  // the form has one channel, the tiles have its rows and vectors; else their vectors are a multiple
-  // of the form's.
-  void run(size_t index, const TapOffsets& offsets, const float* const* in, ptrdiff_t row_stride,
-           size_t rows, size_t vectors, float* const* out, size_t stride, size_t count) const;
+  // As ConvWeights::run, for `count` tiles of `rows` rows. Where the form has one channel, the tiles
+  // have its rows and vectors; else their vectors are a multiple of the form's.
+  void run(size_t index, const TapOffsets& offsets, const TileRun* tiles, size_t count, size_t rows,
+           ptrdiff_t row_stride) const;
 
   // Whether a tile may have any number of vectors.
   bool runs_any_shape() const { return form_.channels > 1 && form_.vectors == 1; }

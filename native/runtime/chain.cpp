@@ -131,28 +131,31 @@ void Chain::copy_tile(const Grid& grid, const float* from, float* to, size_t row
       SKINNY_CHOOSE(tile).copy(from, channel_stride, to, stride, channels, floats);
 }
 
-// Neighbouring tiles of one shape: generated code that the processor has fetched is run for all of
-// them, layer by layer.
+// Neighbouring tiles of as many rows: generated code that the processor has fetched is run for all of
+// them, layer by layer. They have one width where they have several rows or the code asks for it.
 struct Chain::Strip {
   static constexpr size_t most = 4;
-  size_t rows = 0, vectors = 0, count = 0;
-  bool direct = false;  // stored where they belong at once, not by way of the scratch buffer
+  size_t rows = 0, count = 0;
   struct Tile {
-    size_t row, column;
+    size_t row, column, vectors;
+    bool direct;  // stored where it belongs at once, not by way of the scratch buffer
   } tiles[most];
 };
 
 // Tiles at once: their scratch buffers and the code of a layer's block fit a second-level cache.
 size_t Chain::strip_tiles(const Grid& grid) const {
-  constexpr size_t cached = 98304;  // floats
-  return std::clamp(cached / (2 * max_channels() * tile_vectors * grid.lanes), size_t{1},
-                    Strip::most);
+  constexpr size_t cached = 196608;  // floats
+  size_t channels = max_channels() / (split_channels ? stages[0].weights->range_count() : 1);
+  size_t floats = scratch_buffers() * std::max<size_t>(1, channels) * tile_vectors * grid.lanes;
+  return std::clamp(cached / floats, size_t{1}, Strip::most);
 }
 
 // Tiles are numbered row by row.
 void Chain::run_tiles(const Grid& grid, const ThreadContext& context, Range tiles,
                       const Ring* ring) const {
   size_t lanes = grid.lanes, most = strip_tiles(grid);
+  const jit::ChainCode* code = code_->get();
+  bool one_width = tile_rows > 1 || (code && code->needs_shapes());
   Strip strip;
   for (size_t tile = tiles.begin; tile < tiles.end; ++tile) {
     size_t row = tile / grid.tiles_across * tile_rows;
@@ -165,12 +168,13 @@ void Chain::run_tiles(const Grid& grid, const ThreadContext& context, Range tile
     // Two rows of a strip must not have one place in the ring: of windows with gaps between them the
     // ring holds fewer rows than are computed.
     bool same_place = ring && strip.count && row >= strip.tiles[0].row + ring->rows;
-    if (strip.count == most || rows != strip.rows || vectors != strip.vectors ||
-        direct != strip.direct || same_place) {
-      if (strip.count) run_strip(grid, context, strip, ring);
-      strip = {rows, vectors, 0, direct, {}};
+    bool other_shape = rows != strip.rows || (one_width && vectors != strip.tiles[0].vectors);
+    if (strip.count && (strip.count == most || other_shape || same_place)) {
+      run_strip(grid, context, strip, ring);
+      strip.count = 0;
     }
-    strip.tiles[strip.count++] = {row, column};
+    strip.rows = rows;
+    strip.tiles[strip.count++] = {row, column, vectors, direct};
   }
   if (strip.count) run_strip(grid, context, strip, ring);
 }
@@ -178,71 +182,83 @@ void Chain::run_tiles(const Grid& grid, const ThreadContext& context, Range tile
 // The tiles of a strip, through all stages.
 void Chain::run_strip(const Grid& grid, const ThreadContext& context, const Strip& strip,
                       const Ring* ring) const {
-  size_t stride = tile_vectors * grid.lanes, floats = strip.vectors * grid.lanes;
+  size_t stride = tile_vectors * grid.lanes;
   size_t each = max_channels() * stride, most = strip_tiles(grid);
-  const float* from[Strip::most];
-  float* to[Strip::most];
+  jit::TileRun runs[Strip::most];
   auto row_stride = static_cast<ptrdiff_t>(in.row_stride * context.n);
   for (size_t t = 0; t < strip.count; ++t) {
-    auto [row, column] = strip.tiles[t];
-    from[t] = context.at(grid.in.offset + first + row * in.row_stride) + column;
+    const Strip::Tile& tile = strip.tiles[t];
+    runs[t].vectors = tile.vectors;
+    runs[t].in = context.at(grid.in.offset + first + tile.row * in.row_stride) + tile.column;
     if (copied_offsets) {
       const ConvWeights& weights = *stages[0].weights;
-      float* copied = context.scratch + 2 * most * each +
+      float* copied = context.scratch + scratch_buffers() * most * each +
                       t * weights.taps() * weights.groups() * stride;
-      copy_tile(grid, from[t], copied, strip.rows, floats);
-      from[t] = copied;
+      copy_tile(grid, runs[t].in, copied, strip.rows, tile.vectors * grid.lanes);
+      runs[t].in = copied;
     }
   }
-  if (copied_offsets) row_stride = static_cast<ptrdiff_t>(floats);
+  // In the scratch buffer; of tiles of one row it does not matter.
+  auto own_row_stride = static_cast<ptrdiff_t>(strip.tiles[0].vectors * grid.lanes);
+  if (copied_offsets) row_stride = own_row_stride;
   const jit::ChainCode* generated = code_->get();
   for (size_t s = 0; s < stages.size(); ++s) {
-    const Stage& stage = stages[s];
-    const TapOffsets& offsets = s == 0 && copied_offsets ? *copied_offsets : stage.offsets;
-    bool last = s + 1 == stages.size(), direct = last && strip.direct;
-    size_t to_stride = stride;
-    for (size_t t = 0; t < strip.count; ++t) to[t] = context.scratch + (s % 2 * most + t) * each;
-    if (direct) {
-      to_stride = ring ? ring->rows * ring->floats : out.channel_stride * context.n;
-      for (size_t t = 0; t < strip.count; ++t) {
-        auto [row, column] = strip.tiles[t];
-        to[t] = (ring ? ring->row(0, row) : context.at(grid.out.at(0, row))) + column;
-      }
+    bool last = s + 1 == stages.size();
+    for (size_t t = 0; t < strip.count; ++t) {
+      const Strip::Tile& tile = strip.tiles[t];
+      runs[t].out = context.scratch + (s % 2 * most + t) * each;
+      runs[t].stride = stride;
+      if (!last || !tile.direct) continue;
+      runs[t].out =
+          (ring ? ring->row(0, tile.row) : context.at(grid.out.at(0, tile.row))) + tile.column;
+      runs[t].stride = ring ? ring->rows * ring->floats : out.channel_stride * context.n;
     }
-    const jit::TileCode* code =
-        generated ? generated->find(s, strip.rows, strip.vectors) : nullptr;
-    for (size_t i = split_channels ? context.rank : 0; i < stage.weights->range_count();
-         i += split_channels ? context.size : 1) {
-      Range channels = stage.weights->channels(i);
-      if (code)
-        code->run(i, offsets, from, row_stride, strip.rows, strip.vectors, to, to_stride,
-                  strip.count);
-      for (size_t t = 0; t < strip.count; ++t) {
-        if (!code)
-          stage.weights->run(i, offsets, from[t], row_stride, static_cast<int>(strip.rows),
-                             static_cast<int>(strip.vectors), to[t], to_stride, stage.bias.data(),
-                             stage.epilogue);
-        else if (const Activation& other = stage.epilogue.activation;
-                 other.kind != ActivationKind::none)
-          for (size_t c = channels.begin; c < channels.end; ++c)
-            SKINNY_CHOOSE(pointwise).activate(other, to[t] + c * to_stride, to[t] + c * to_stride,
-                                              strip.rows * floats);
-        if (last && residual)
-          add_residual(grid, context, to[t], to_stride, channels, strip.tiles[t].row,
-                       strip.tiles[t].column, strip.rows, floats);
-        if (last && !direct)
-          store_tile(grid, context, ring, to[t], channels, strip.tiles[t].row,
-                     strip.tiles[t].column, strip.rows, floats);
-      }
+    run_stage(grid, context, strip, ring, s, generated, runs, row_stride);
+    for (size_t t = 0; t < strip.count; ++t) runs[t].in = runs[t].out;
+    row_stride = own_row_stride;
+  }
+}
+
+// One stage of a strip, range by range of its channels.
+void Chain::run_stage(const Grid& grid, const ThreadContext& context, const Strip& strip,
+                      const Ring* ring, size_t s, const jit::ChainCode* generated,
+                      const jit::TileRun* runs, ptrdiff_t row_stride) const {
+  const Stage& stage = stages[s];
+  const TapOffsets& offsets = s == 0 && copied_offsets ? *copied_offsets : stage.offsets;
+  const jit::TileCode* code =
+      generated ? generated->find(s, strip.rows, strip.tiles[0].vectors) : nullptr;
+  const Activation& other = stage.epilogue.activation;
+  bool last = s + 1 == stages.size();
+  for (size_t i = split_channels ? context.rank : 0; i < stage.weights->range_count();
+       i += split_channels ? context.size : 1) {
+    Range channels = stage.weights->channels(i);
+    if (code) code->run(i, offsets, runs, strip.count, strip.rows, row_stride);
+    for (size_t t = 0; t < strip.count; ++t) {
+      const jit::TileRun& run = runs[t];
+      const Strip::Tile& tile = strip.tiles[t];
+      size_t floats = tile.vectors * grid.lanes;
+      if (!code)
+        stage.weights->run(i, offsets, run.in, row_stride, static_cast<int>(strip.rows),
+                           static_cast<int>(tile.vectors), run.out, run.stride, stage.bias.data(),
+                           stage.epilogue);
+      else if (other.kind != ActivationKind::none)
+        for (size_t c = channels.begin; c < channels.end; ++c)
+          SKINNY_CHOOSE(pointwise).activate(other, run.out + c * run.stride,
+                                            run.out + c * run.stride, strip.rows * floats);
+      if (last && residual)
+        add_residual(grid, context, run.out, run.stride, channels, tile.row, tile.column,
+                     strip.rows, floats);
+      if (last && !tile.direct)
+        store_tile(grid, context, ring, run.out, channels, tile.row, tile.column, strip.rows,
+                   floats);
     }
-    std::copy(to, to + strip.count, from);
-    row_stride = static_cast<ptrdiff_t>(floats);
   }
 }
 
 void Chain::run_pooled(const Grid& grid, const ThreadContext& context, Range range) const {
   size_t floats = grid.tiles_across * tile_columns * grid.lanes;
-  size_t tiles = 2 * strip_tiles(grid) * max_channels() * tile_vectors * grid.lanes;
+  size_t tiles =
+      scratch_buffers() * strip_tiles(grid) * max_channels() * tile_vectors * grid.lanes;
   Ring ring{context.scratch + tiles, ring_rows(), floats};
   float* scratch = ring.data + out.channels * ring.rows * ring.floats;
   auto [begin, end] = range;
@@ -351,7 +367,7 @@ size_t Chain::ring_rows() const {
 size_t Chain::scratch(size_t n) const {
   Grid grid(*this, n);
   size_t each = strip_tiles(grid) * tile_vectors * grid.lanes;
-  size_t size = 2 * max_channels() * each;
+  size_t size = scratch_buffers() * max_channels() * each;
   if (copied_offsets) size += stages[0].weights->taps() * stages[0].weights->groups() * each;
   if (!pool) return size;
   size_t floats = grid.tiles_across * tile_columns * grid.lanes;

@@ -6,6 +6,7 @@ images of a batch at once, so that their weights are read once.
 """
 
 import math
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -91,6 +92,7 @@ class Plan:
         self._limit = limit
         self._generate = generate
         self.code: dict[Mode, list[int]] = {}  # bytes of each step's generated code
+        self.code_seconds: dict[Mode, float] = {}  # that one core took to make it
         once = [info for mode in (Mode.single, Mode.tail) for info in self.steps.get(mode, ())]
         self._work = nanoseconds(once)
         self._teams: dict[tuple[int, int], int] = {}
@@ -140,7 +142,9 @@ class Plan:
         for mode, images in ((Mode.single, singles), (Mode.interleaved, batch - singles)):
             if self._generate and images and mode not in self.code:
                 most = self._limit.max_memory // _CODE_SHARE
+                began = time.perf_counter()
                 self.code[mode] = self._engine.generate(mode=mode, max_bytes=most)
+                self.code_seconds[mode] = time.perf_counter() - began
 
     def memory(self, batch: int, threads: int) -> int:
         """Bytes of the weights, and of what the engine takes for a batch and keeps for the next.

@@ -47,6 +47,7 @@ class Profile:
     batch: int
     threads: int
     rows: list[Row]
+    code_milliseconds: float = 0.0  # that making the generated code took, on one core
 
     @property
     def milliseconds(self) -> float:
@@ -103,7 +104,10 @@ def profile(plan: "Plan", images: Images, batch: int, threads: int, repeats: int
             time = float(np.median([seconds[mode][at] for seconds in times]))
             if time > 0:
                 rows.append(_row(_RUNS_ON[mode.name], step, time, count, code[at], peak))
-    return Profile(batch, threads, _with_shares(rows))
+    made = sum(
+        plan.code_seconds.get(mode, 0.0) for mode in plan.steps if _images(plan, mode.name, batch)
+    )
+    return Profile(batch, threads, _with_shares(rows), 1e3 * made)
 
 
 def _row(runs_on: str, step: StepInfo, seconds: float, samples: int, code: int, peak: float) -> Row:
