@@ -25,6 +25,11 @@ def describe_machine(*packages: str) -> str:
         simd = [name for name in ("avx2", "avx512f") if f" {name}" in flags]
         if "hide_avx512" in os.environ.get("LD_PRELOAD", ""):
             simd.append("what it has beyond these is hidden from all contenders")
+        elif "ONEDNN_MAX_CPU_ISA" in os.environ:
+            simd.append(
+                "AVX-512 switched off in Skinny, torch, OpenVINO and DeepSparse as far as they heed "
+                "their switches; ONNX Runtime has none"
+            )
         processor = f"{names[0] if names else processor} ({', '.join(simd) or 'no AVX2'})"
     found = []
     for package in packages:
