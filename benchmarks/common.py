@@ -27,7 +27,7 @@ def describe_machine(*packages: str) -> str:
             simd.append("what it has beyond these is hidden from all contenders")
         elif "ONEDNN_MAX_CPU_ISA" in os.environ:
             simd.append(
-                "AVX-512 switched off in Skinny, torch, OpenVINO and DeepSparse as far as they heed "
+                "AVX-512 switched off in Skinny, torch, OpenVINO and DeepSparse, if they heed "
                 "their switches; ONNX Runtime has none"
             )
         processor = f"{names[0] if names else processor} ({', '.join(simd) or 'no AVX2'})"
