@@ -138,8 +138,14 @@ def shown(drawing: Drawing, figures: dict[str, Drawing]) -> str:
 
 
 def record_section(name: str, studies: list[Study], figures: dict[str, Drawing]) -> str:
-    """The studies of which at least half of the arms have been trained."""
-    trained = [s for s in studies if 2 * sum(bool(arm.runs) for arm in s.arms) >= len(s.arms)]
+    """The studies of which half of the arms have been trained, and what stands beside published
+    results as soon as any has."""
+    made = {study.title: sum(bool(arm.runs) for arm in study.arms) for study in studies}
+    trained = [
+        study
+        for study in studies
+        if 2 * made[study.title] >= len(study.arms) or (study.cited and made[study.title])
+    ]
     margin = RECORD_TABLES.get(name, ("", "", 0.5))[2]
     return section_texts(name, trained, margin, figures) if trained else ""
 

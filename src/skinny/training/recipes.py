@@ -105,7 +105,7 @@ def lenet_300_100() -> Config:
 
 
 def lenet_5() -> Config:
-    """Caffe's LeNet-5 on all of MNIST, 108 times smaller; as for LeNet-300-100, not searched for."""
+    """Caffe's LeNet-5 on all of MNIST, 108 times smaller; as LeNet-300-100, not searched for."""
     return replace(
         lenet_300_100(),
         name="lenet-5",
