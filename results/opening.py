@@ -32,21 +32,23 @@ def picture(studies: Mapping[str, Study], files: Files, times: Times) -> Drawing
             axes.plot([x for x, _, _ in exact], [y for _, y, _ in exact], "-o", color=colour,
                       label=network)  # fmt: skip
             for x, y, arm in exact:
-                steep = arm.config.sparsity > _STEEP  # the line rises: there is room on its left
+                steep = arm.config.sparsity > _STEEP  # the line rises: there is room on its right
+                above = not steep or arm is exact[0][2]
                 axes.annotate(
                     _name(arm, times, ", " if steep else "\n"), (x, y),
-                    xytext=(-7, -3) if steep else (0, 5), textcoords="offset points",
-                    ha="right" if steep else "center", fontsize=8, color=colour,
+                    xytext=(4 if steep else 0, 5 if above else -12), textcoords="offset points",
+                    ha="left" if steep else "center", fontsize=8, color=colour,
                 )  # fmt: skip
-            rounded = sorted(_rounded(arms, files), key=_size)
-            axes.plot([x for x, _, _ in rounded], [y for _, y, _ in rounded], ":s", ms=4, lw=1,
-                      mfc="none", color=colour, label=f"{network}, weights of 4 bits")  # fmt: skip
+            if rounded := sorted(_rounded(arms, files), key=_size):
+                axes.plot([x for x, _, _ in rounded], [y for _, y, _ in rounded], ":s", ms=4, lw=1,
+                          mfc="none", color=colour,
+                          label=f"{network}, weights of 4 bits")  # fmt: skip
             for x, y, who in _PUBLISHED[network]:
                 axes.plot([x], [y], "x", color=LIGHT["dense"])
                 axes.annotate(who, (x, y), xytext=(5, -3), textcoords="offset points", fontsize=7,
                               color=LIGHT["dense"])  # fmt: skip
         axes.set_xscale("log")
-        axes.set_xlim(1900, 1.2)  # from large to small
+        axes.set_xlim(2900, 1.2)  # from large to small
         axes.set_ylim(0, 2.4)
         axes.set_xticks([1000, 300, 100, 30, 10, 3], ["1,000", "300", "100", "30", "10", "3"])
         axes.minorticks_off()
