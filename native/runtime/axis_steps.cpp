@@ -113,7 +113,7 @@ void Gather::run(const ThreadContext& context) const {
       int32_t row;
       std::memcpy(&row, indices + walk[1], sizeof row);
       if (row < 0 || static_cast<size_t>(row) >= table_.shape[0]) {
-        context.mistake->tell(Mistake::Cause::index, row, table_.shape[0]);
+        context.mistake->tell(row, table_.shape[0]);
         row = 0;
       }
       from[i] = table + static_cast<size_t>(row) * table_.strides[0];

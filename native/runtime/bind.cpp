@@ -77,6 +77,7 @@ void bind_weights(nb::module_& m) {
              new (self) LinearWeights(dense.data(), dense.shape(0), dense.shape(1));
            },
            nb::kw_only(), arg("dense"))
+      .def_static("most_strip_bytes", &StripWeights::most_bytes, nb::kw_only(), nb::arg("kept"))
       .def_prop_ro("form", &LinearWeights::form)
       .def_prop_ro("bytes", &LinearWeights::bytes);
 }

@@ -127,7 +127,7 @@ void add_activate(Engine& e, Mode mode, const View& source, const View& target,
 }
 
 void add_scale(Engine& e, Mode mode, const View& source, const View& target, const Floats& scale,
-               const Floats& shift) {
+               const Floats& shift, const Activation& activation) {
   Program& p = e.program(mode);
   auto step = compact_step<Scale>(p, source, target);
   require(source.size() == target.size() && source.channels == target.channels &&
@@ -135,6 +135,7 @@ void add_scale(Engine& e, Mode mode, const View& source, const View& target, con
           "a scale and a shift for each channel are needed");
   step.scale = copy(scale);
   step.shift = copy(shift);
+  step.activation = activation;
   add(p, std::move(step));
 }
 
@@ -232,7 +233,7 @@ void bind_steps(nb::class_<Engine>& engine) {
            arg("stride"), arg("rows"), arg("columns"))
       .def("add_activate", &add_activate, nb::kw_only(), mode, source, target, arg("activation"))
       .def("add_scale", &add_scale, nb::kw_only(), mode, source, target, arg("scale"),
-           arg("shift"))
+           arg("shift"), arg("activation"))
       .def("add_lrn", &add_lrn, nb::kw_only(), mode, source, target, arg("size"), arg("alpha"),
            arg("beta"), arg("k"))
       .def("add_add", &add_add, nb::kw_only(), mode, arg("left"), arg("right"), target,

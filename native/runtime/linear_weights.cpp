@@ -8,13 +8,18 @@ namespace skinny {
 LinearWeights::LinearWeights(const uint8_t* mask, const float* values, size_t count,
                              std::shared_ptr<const void> owner, size_t rows, size_t cols)
     : rows_(rows), cols_(cols) {
-  if (count * 8 < rows * cols && count) {
+  if (count * 8 < rows * cols && count)
     encode_deltas(mask, values, count);
-    return;
-  }
+  else
+    keep_mask(mask, values, count, std::move(owner));
+  if (count * 2 < rows * cols) strips_ = StripWeights::make(mask, values, rows, cols);
+}
+
+void LinearWeights::keep_mask(const uint8_t* mask, const float* values, size_t count,
+                              std::shared_ptr<const void> owner) {
   mask_values_ = values;
   owner_ = std::move(owner);
-  size_t words = (cols + 63) / 64;
+  size_t rows = rows_, cols = cols_, words = (cols + 63) / 64;
   mask_.assign(rows * words, 0);
   first_.resize(rows + 1);
   if (cols % 64 == 0) {
@@ -69,6 +74,7 @@ LinearWeights::LinearWeights(const float* dense, size_t rows, size_t cols)
 
 void LinearWeights::run(size_t begin, size_t end, const float* x, size_t n, const float* bias,
                         float* y) const {
+  if (n == 1 && strips_) return strips_->run(begin, end, x, bias, y);
   const LinearKernels& kernels = SKINNY_CHOOSE(linear);
   if (!deltas_.empty()) {
     DeltaRows weights{deltas_.data(), values_.data(), first_.data()};
@@ -95,7 +101,12 @@ void LinearWeights::run(size_t begin, size_t end, const float* x, size_t n, cons
 size_t LinearWeights::bytes() const {
   size_t values = mask_values_ ? first_.back() : values_.size();
   return (mask_.size() + first_.size()) * sizeof(uint64_t) + deltas_.size() +
-         values * sizeof(float);
+         values * sizeof(float) + (strips_ ? strips_->bytes() : 0);
+}
+
+double LinearWeights::work() const {
+  if (strips_) return 5 * static_cast<double>(strips_->slots());
+  return static_cast<double>(bytes()) / sizeof(float);
 }
 
 }  // namespace skinny

@@ -7,10 +7,12 @@
 #include <vector>
 
 #include "linear.h"
+#include "strip_weights.h"
 
 namespace skinny {
 
-// Dense; or the non-zero values with a bitmask, or with delta-encoded column indices (linear.h).
+// Dense; or the non-zero values with a bitmask, or with delta-encoded column indices (linear.h); for
+// one input vector in strips too, if they are few enough to stay in a cache.
 class LinearWeights {
  public:
   // mask: flat bits over [rows][cols], low bit first; values: one for each one of the mask, kept
@@ -27,11 +29,15 @@ class LinearWeights {
   size_t cols() const { return cols_; }
   size_t readable_columns() const { return (cols_ + 63) / 64 * 64; }
   const char* form() const {
-    return !deltas_.empty() ? "deltas" : !mask_.empty() ? "bitmask" : "dense";
+    return strips_ ? "strips" : !deltas_.empty() ? "deltas" : !mask_.empty() ? "bitmask" : "dense";
   }
   size_t bytes() const;
+  // How long one input vector takes, in floats that are read from the second-level cache.
+  double work() const;
 
  private:
+  void keep_mask(const uint8_t* mask, const float* values, size_t count,
+                 std::shared_ptr<const void> owner);
   void encode_deltas(const uint8_t* mask, const float* values, size_t count);
 
   size_t rows_, cols_;
@@ -40,6 +46,7 @@ class LinearWeights {
   std::vector<float> values_;           // with deltas, or dense
   const float* mask_values_ = nullptr;  // with a bitmask
   std::shared_ptr<const void> owner_;
+  std::optional<StripWeights> strips_;
 };
 
 }  // namespace skinny

@@ -82,7 +82,7 @@ size_t Recurrent::scratch(size_t) const {
 double Recurrent::work() const {
   auto moments = static_cast<double>(projected_.shape[0] * projected_.shape[1]);
   return moments * ns_per_float *
-         static_cast<double>(weights_->bytes() / sizeof(float) + 8 * weights_->rows());
+         (weights_->work() + 8 * static_cast<double>(weights_->rows()));
 }
 
 }  // namespace skinny

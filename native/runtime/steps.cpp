@@ -35,7 +35,7 @@ void Linear::run_vector(const ThreadContext& context, size_t index, Range output
 size_t Linear::scratch(size_t n) const { return n == 1 ? weights->readable_columns() : 0; }
 
 double Linear::work() const {
-  return static_cast<double>(vectors * weights->bytes()) / sizeof(float) * ns_per_float;
+  return static_cast<double>(vectors) * weights->work() * ns_per_float;
 }
 
 Pool::Pool(bool largest, Axis row_axis, Axis column_axis)
@@ -150,10 +150,14 @@ void Activate::run(const ThreadContext& context) const {
 }
 
 void Scale::run(const ThreadContext& context) const {
+  const PointwiseKernels& kernels = SKINNY_CHOOSE(pointwise);
+  size_t plane = in.height * in.width * context.n;
   auto [begin, end] = context.partition(in.channels);
-  for (size_t c = begin; c < end; ++c)
-    SKINNY_CHOOSE(pointwise).scale(context.at(in.at(c)), context.at(out.at(c)),
-                                   in.height * in.width * context.n, scale[c], shift[c]);
+  for (size_t c = begin; c < end; ++c) {
+    float* to = context.at(out.at(c));
+    kernels.scale(context.at(in.at(c)), to, plane, scale[c], shift[c]);
+    if (activation.kind != ActivationKind::none) kernels.activate(activation, to, to, plane);
+  }
 }
 
 void Normalise::run(const ThreadContext& context) const {
@@ -190,13 +194,15 @@ void Add::run(const ThreadContext& context) const {
 }
 
 void Concat::run(const ThreadContext& context) const {
-  auto [begin, end] = context.partition(outer);
   size_t total = out.size() / outer, done = 0;
   for (const View& input : in) {
     size_t each = input.size() / outer;
-    for (size_t i = begin; i < end; ++i)
-      std::memcpy(context.at(out.offset + i * total + done), context.at(input.offset + i * each),
-                  each * context.n * sizeof(float));
+    auto [begin, end] = context.partition(input.size());  // of one image, outer is 1
+    for (size_t i = begin / each; i * each < end; ++i) {
+      size_t first = std::max(begin, i * each), last = std::min(end, (i + 1) * each);
+      std::memcpy(context.at(out.offset + i * total + done + first - i * each),
+                  context.at(input.offset + first), (last - first) * context.n * sizeof(float));
+    }
     done += each;
   }
 }

@@ -19,16 +19,13 @@ namespace skinny {
 
 // The first of the caller's values that a thread found wrong: told by the run when it ends.
 struct Mistake {
-  enum class Cause : int { none, index, integer };
   std::atomic<bool> found{false};
-  Cause cause = Cause::none;
-  int64_t value = 0;
+  int32_t index = 0;
   size_t limit = 0;
 
-  void tell(Cause what, int64_t of, size_t allowed) {
+  void tell(int32_t of, size_t allowed) {
     if (found.exchange(true)) return;
-    cause = what;
-    value = of;
+    index = of;
     limit = allowed;
   }
 };
@@ -235,6 +232,7 @@ class Scale : public Step {
  public:
   View in, out;
   std::vector<float> scale, shift;  // one per channel
+  Activation activation;
   void run(const ThreadContext& context) const override;
 };
 

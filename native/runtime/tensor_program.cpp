@@ -19,7 +19,8 @@ Tensor contiguous(Tensor tensor) {
   return tensor;
 }
 
-// Stores integers as 32-bit ones.
+// Stores integers as 32-bit ones. Larger ones become the largest: they can only be indices, or entries
+// of which a view takes none, and no table has as many rows.
 template <class T>
 void load_integers(const Tensor& target, const T* from, const ThreadContext& context) {
   Axes axes({contiguous(target), target});
@@ -29,20 +30,18 @@ void load_integers(const Tensor& target, const T* from, const ThreadContext& con
   Walk walk(axes, outer, begin);
   for (size_t row = begin; row < end; ++row, walk.next())
     for (size_t i = 0; i < inner; ++i) {
-      T value = from[walk[0] + i];
-      auto stored = static_cast<int32_t>(value);
-      if (static_cast<T>(stored) != value)
-        context.mistake->tell(Mistake::Cause::integer, static_cast<int64_t>(value), 0);
+      auto value = static_cast<int64_t>(from[walk[0] + i]);
+      auto stored = static_cast<int32_t>(std::clamp<int64_t>(value, INT32_MIN, INT32_MAX));
       std::memcpy(target.to(context) + walk[1] + i * stride, &stored, sizeof stored);
     }
 }
 
 void raise(const Mistake& mistake) {
-  std::string value = std::to_string(mistake.value);
-  if (mistake.cause == Mistake::Cause::integer)
-    throw std::out_of_range("an input has the value " + value + ", which 32 bits cannot hold");
-  throw std::out_of_range("index " + value + " is out of range for " +
-                          std::to_string(mistake.limit) + " rows");
+  std::string beyond;
+  if (mistake.index == INT32_MAX) beyond = " or more";
+  if (mistake.index == INT32_MIN) beyond = " or less";
+  throw std::out_of_range("index " + std::to_string(mistake.index) + beyond +
+                          " is out of range for " + std::to_string(mistake.limit) + " rows");
 }
 
 }  // namespace

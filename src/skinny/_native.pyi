@@ -228,6 +228,8 @@ class LinearWeights:
     def __init__(self, *, mask: _Bytes, values: _Floats, rows: int, columns: int) -> None: ...
     @overload
     def __init__(self, *, dense: _Floats) -> None: ...  # [rows, columns]
+    @staticmethod
+    def most_strip_bytes(*, kept: int) -> int: ...
     @property
     def form(self) -> str: ...
     @property
@@ -346,7 +348,14 @@ class Engine:
         self, *, mode: Mode, source: _View, target: _View, activation: Activation
     ) -> None: ...
     def add_scale(
-        self, *, mode: Mode, source: _View, target: _View, scale: _Floats, shift: _Floats
+        self,
+        *,
+        mode: Mode,
+        source: _View,
+        target: _View,
+        scale: _Floats,
+        shift: _Floats,
+        activation: Activation,
     ) -> None: ...
     def add_lrn(
         self,

@@ -136,6 +136,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "pixels": (lambda x: (F.pixel_shuffle(x, 2), F.pixel_unshuffle(x, 3), F.channel_shuffle(x, 2)),
                (C,)),
     # indexing
+    "unfold": (lambda x: (x.unfold(2, 3, 2), x.unfold(-1, 2, 1), x.unfold(1, 4, 5)), (C,)),
     "index": (lambda x, j: (x[:, j[0]], x[j[0] % 2, j[0]], x.index_select(1, j[0]),
                             x.gather(1, j), x[:, [0, 2]]), (V, i(2, 4))),
     "index_apart": (lambda x, j: x[j[0] % 2, :, j[1]], (M, i(2, 3))),

@@ -82,6 +82,18 @@ def test_every_aten_operation_of_the_registry_is_used_by_a_function():
     assert sorted(set(imports("aten")) - used) == []
 
 
+def test_what_torch_cannot_decompose_is_one_sentence(monkeypatch):
+    """As with views of transposed tensors of free sizes, which some versions of torch refuse."""
+
+    def refuse(program, table):
+        raise ValueError("Cannot view a tensor\nOriginal traceback: ...")
+
+    monkeypatch.setattr(torch.export.ExportedProgram, "run_decompositions", refuse)
+    network = Of(torch.linalg.det)
+    with pytest.raises(UnsupportedOperationError, match=r"decompose .*: Cannot view a tensor \("):
+        imported(network, (torch.randn(2, 3, 3),))
+
+
 class Encoder(nn.Module):
     """Tokens and a mask in, a table of results out."""
 

@@ -192,6 +192,8 @@ CASES: dict[str, list[Case]] = {
             case(floats(0, 2), before=(2, 0), after=(0, 1))],
     "flip": [case(floats(2, 3, 4), axes=(0, -1), torch=lambda x: x.flip(0, -1))],
     "tile": [case(floats(2, 3), repeats=(2, 1, 3), torch=lambda x: x.repeat(2, 1, 3)),
+             case(floats(2, 1, 2, 3, 2), repeats=(1, 1, 3, 1, 1),
+                  torch=lambda x: x.repeat(1, 1, 3, 1, 1)),
              case(floats(2), repeats=(0,))],
     "pixel_shuffle": [case(floats(2, 8, 2, 3), factor=2, torch=lambda x: F.pixel_shuffle(x, 2)),
                       case(floats(4, 2, 3), factor=2, exports=False,

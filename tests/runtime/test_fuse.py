@@ -23,6 +23,14 @@ def test_an_activation_joins_the_layer_before_it():
     assert layer.output == builder.last
 
 
+def test_an_activation_joins_a_batch_norm_that_no_convolution_took():
+    builder = Builder(2, 4, 4)
+    builder.batch_norm(2)
+    builder.add("silu")
+    builder.conv(2, 3)
+    assert [layer.op for layer in layers_of(builder)] == ["batch_norm", "conv"]
+
+
 def test_a_value_with_a_second_reader_is_not_fused_away():
     builder = Builder(2, 4, 4)
     before = builder.conv(2, 3)

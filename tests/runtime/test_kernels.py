@@ -69,6 +69,19 @@ def test_any_convolution_equals_the_reference(folder, data):
     check(builder, folder, size, threads=threads)
 
 
+@pytest.mark.parametrize("activation", ["relu", "silu", "tanh"])
+def test_a_batch_norm_with_its_activation_and_a_concatenation(folder, activation):
+    """As a dense block has them: nothing to fold the norm into, and two inputs to copy."""
+    builder = Builder(5, 9, 7)
+    first = builder.conv(5, 6, (3, 3), padding=(1, 1))
+    builder.add("concat", "x", first, axis=1)
+    builder.batch_norm(11)
+    builder.add(activation)
+    builder.conv(11, 4)
+    for images in (1, 21):
+        check(builder, folder, images)
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     inputs=st.integers(1, 300),
@@ -92,15 +105,46 @@ def test_weights_far_apart_in_a_row_are_found(folder):
 
 
 @pytest.mark.parametrize("density", [0.02, 0.1, 0.13, 0.25, 0.6])
-def test_linear_weights_take_no_more_than_bitmask_and_values(density):
+def test_linear_weights_take_no_more_than_bitmask_values_and_strips(density):
     rng = np.random.default_rng(0)
     rows, columns = 64, 1024
     kept = rng.random(rows * columns) < density
     mask, values = np.packbits(kept, bitorder="little"), np.ones(kept.sum(), np.float32)
     weights = _native.LinearWeights(mask=mask, values=values, rows=rows, columns=columns)
-    assert weights.form == ("deltas" if density < 1 / 8 else "bitmask")
+    strips = _native.isa() == "avx512" and density < 1 / 2
+    assert weights.form == ("strips" if strips else "deltas" if density < 1 / 8 else "bitmask")
     row_starts = 8 * (rows + 1)
-    assert weights.bytes <= mask.nbytes + values.nbytes + row_starts
+    most = mask.nbytes + values.nbytes + row_starts
+    assert weights.bytes <= most + strips * (30 * kept.sum() + 8 * rows // 16 * columns // 32 + 64)
+
+
+@pytest.mark.parametrize(("rows", "density"), [(60_000, 0.1), (64, 0.002), (1, 0.1)])
+def test_matrices_too_large_or_too_empty_have_no_strips(rows, density):
+    kept = np.random.default_rng(0).random(rows * 128) < density
+    mask, values = np.packbits(kept, bitorder="little"), np.ones(kept.sum(), np.float32)
+    weights = _native.LinearWeights(mask=mask, values=values, rows=rows, columns=128)
+    assert weights.form == "deltas"
+
+
+@pytest.mark.parametrize("sparsity", [0.5, 0.7, 0.9])
+def test_infinite_inputs_meet_the_weights_of_their_column_alone(folder, sparsity):
+    """A row that lacks the column's weight may be NaN, as in a dense product; one that has it is
+    infinite, whatever fills the slots of other rows."""
+    builder = Builder(96)
+    builder.linear(96, 40, sparsity=sparsity, bias=False)
+    weight = np.abs(builder.tensors["t0.weight"])
+    builder.tensors["t0.weight"] = weight
+    path = folder / "net.skinny"
+    packing.write(path, builder.tensors, graph=builder.graph())
+    net = load(path)
+    for column in (0, 31, 32, 95):
+        x = np.ones((1, 96), np.float32)
+        x[0, column] = np.inf
+        (y,) = net(x)
+        has = weight[:, column] != 0
+        assert np.isposinf(y[has]).all()
+        finite = ~np.isnan(y) & ~has
+        np.testing.assert_allclose(y[finite], weight.sum(1)[finite], rtol=1e-5)
 
 
 @pytest.mark.parametrize("density", [0.02, 0.05, 0.1, 0.13, 0.25, 0.5, 0.75])

@@ -115,7 +115,13 @@ RIGHT = {
         "columns": [0, 1, 0, 1],
     },
     "add_activate": {"source": IMAGE, "target": RESULT, "activation": NONE},
-    "add_scale": {"source": IMAGE, "target": RESULT, "scale": floats(4), "shift": floats(4)},
+    "add_scale": {
+        "source": IMAGE,
+        "target": RESULT,
+        "scale": floats(4),
+        "shift": floats(4),
+        "activation": NONE,
+    },
     "add_lrn": {"source": IMAGE, "target": RESULT, "size": 5, "alpha": 1.0, "beta": 0.75, "k": 1.0},
     "add_add": {
         "left": IMAGE,

@@ -186,5 +186,5 @@ def test_an_index_out_of_range_is_an_error(wrong):
     table = bench.constant(np.ones((5, 3), np.float32))
     at = bench.input(np.array([0, 4, wrong, 1]))
     bench.program.add_gather(table=table, index=at, target=bench.place((4, 3)))
-    with pytest.raises(IndexError, match=f"index {wrong} is out of range for 5 rows"):
+    with pytest.raises(IndexError, match=rf"index {wrong}( or \w+)? is out of range for 5 rows"):
         bench.run()

@@ -134,11 +134,24 @@ def test_integers_are_stored_in_32_bits(dtype):
     np.testing.assert_array_equal(bench.run()[0].view(np.int32), values.astype(np.int32))
 
 
-@pytest.mark.parametrize("value", [2**31, -(2**31) - 1, 2**40])
-def test_an_integer_beyond_32_bits_is_refused(value):
+@pytest.mark.parametrize(
+    ("value", "stored"),
+    [(2**31, 2**31 - 1), (-(2**31) - 1, -(2**31)), (2**40, 2**31 - 1), (-5, -5)],
+)
+def test_integers_beyond_32_bits_become_the_largest(value, stored):
     bench = Workbench()
-    bench.input(np.array([0, value]))
-    with pytest.raises(IndexError, match=f"the value {value}, which 32 bits cannot hold"):
+    bench.output(bench.input(np.array([0, value])))
+    assert bench.run()[0].view(np.int32).tolist() == [0, stored]
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [(2**40, "2147483647 or more"), (-(2**40), "-2147483648 or less"), (3, "3")]
+)
+def test_no_such_integer_is_the_index_of_a_row(value, said):
+    bench = Workbench()
+    table, index = bench.input(np.zeros((3, 4), np.float32)), bench.input(np.array([0, value]))
+    bench.program.add_gather(table=table, index=index, target=bench.place((2, 4)))
+    with pytest.raises(IndexError, match=f"index {said} is out of range for 3 rows"):
         bench.run()
 
 

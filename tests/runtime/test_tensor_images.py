@@ -186,7 +186,8 @@ def test_a_linear_layer_of_several_vectors(form, vectors):
         mask = np.packbits(kept.reshape(-1), bitorder="little")
         given = {"mask": mask, "values": weight[kept], "rows": 33, "columns": 70}
     weights = _native.LinearWeights(**given)
-    assert weights.form == form
+    strips = _native.isa() == "avx512" and form != "dense"
+    assert weights.form == ("strips" if strips else form)
     bench = Workbench()
     whole = bench.input(x)  # the second of two vectors of each
     source = whole._replace(offset=whole.offset + 70, shape=(vectors, 70), strides=(140, 1))

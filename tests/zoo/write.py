@@ -26,10 +26,11 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "networks.md"
 ROUNDS, SECONDS = 6, 0.3  # of measuring: bursts of each network, and of each burst
 HEAD = """# Networks
 
-`python -m tests.zoo.write coverage` and `... speed` write this page. The networks are those of
-`tests/zoo`: plain modules, and some of Hugging Face `transformers`, built from configurations. The
-tests pack and run a small version of each with random weights, many of them zero, compare it with
-torch to 1e-4, write it as ONNX, run that by ONNX Runtime, and import it back.
+`python -m tests.zoo.write coverage` and `... speed` write this page, but for its last section. The
+networks are those of `tests/zoo`: plain modules, and some of Hugging Face `transformers`, built
+from configurations. The tests pack and run a small version of each with random weights, many of
+them zero, compare it with torch to 1e-4, write it as ONNX, run that by ONNX Runtime, and import it
+back.
 
 ## What runs natively
 
@@ -63,10 +64,11 @@ def main() -> None:
     warnings.filterwarnings("ignore", "these operations have no kernel")
     before = DOCUMENT.read_text("utf-8") if DOCUMENT.exists() else ""
     coverage, mark, speed = before.partition("\n## Speed\n")
+    speed, last, beside = speed.partition("\n## Published sizes\n")
     if section == "speed":
-        page = coverage + measured()
+        page = coverage + measured() + last + beside
     else:
-        page = HEAD + "".join(map(covered, ZOO.values())) + mark + speed
+        page = HEAD + "".join(map(covered, ZOO.values())) + mark + speed + last + beside
     with atomic_write(DOCUMENT) as out:
         out.write(page.encode())
 

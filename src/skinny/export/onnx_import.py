@@ -183,7 +183,10 @@ class _Import:
             listed = "; ".join(
                 f"{what} (node {', '.join(places[:3])})" for what, places in self.problems.items()
             )
-            raise SkinnyError(f"a packed graph cannot express {listed}")
+            raise SkinnyError(
+                f"a packed graph cannot express {listed}. Export the model without them, or cut "
+                "them off (onnx.utils.extract_model); docs/format.md lists what a graph has"
+            )
         try:
             names = [self._value(output.name) for output in self.graph.output]
         except UnsupportedError as how:

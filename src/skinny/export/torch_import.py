@@ -106,10 +106,16 @@ def _decomposed(program: ExportedProgram) -> ExportedProgram:
     operations in place. Most programs are that as they are, which saves tracing them again."""
     if all(_is_ours(node) for node in program.graph.nodes if node.op == "call_function"):
         return program
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        decomposed: ExportedProgram = program.run_decompositions(dict(_decompositions()))
-        return decomposed
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            decomposed: ExportedProgram = program.run_decompositions(dict(_decompositions()))
+            return decomposed
+    except Exception as problem:
+        raise UnsupportedOperationError(
+            f"torch.export cannot decompose the operations of the model: {_reason(problem)} "
+            "(weights_only=True packs it without a graph)"
+        ) from problem
 
 
 def _is_ours(node: Node) -> bool:

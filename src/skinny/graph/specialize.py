@@ -118,6 +118,8 @@ class Specializer:
         entry = operation(node.op)
         place = f"node {self._count} ({node.op})"
         self._count += 1
+        if node.op == "concat":
+            node = _without_empty(node, self.specs)
         inputs = [_spec(value, self.specs) for value in node.inputs]
         try:
             node = _with_integers(node, entry, self.constants, inputs)
@@ -201,6 +203,19 @@ def _spec(value: Operand, specs: Mapping[str, Spec]) -> Spec:
 
 def _array(value: Operand, constants: Mapping[str, Array]) -> Any:
     return constants[value] if isinstance(value, str) else value
+
+
+def _without_empty(node: Node, specs: Mapping[str, Spec]) -> Node:
+    """A concatenation without its inputs that have no elements, if others have some and are of the
+    same type: models concatenate what is left of a split, which may be nothing."""
+    filled = tuple(value for value in node.inputs if _spec(value, specs).size)
+    alike = len({_spec(value, specs)[0] for value in node.inputs}) == 1
+    axes = {_without(_spec(value, specs).shape, node["axis"]) for value in node.inputs}
+    return replace(node, inputs=filled) if filled and alike and len(axes) == 1 else node
+
+
+def _without(shape: Shape, axis: int) -> Shape:
+    return tuple(side for at, side in enumerate(shape) if at not in (axis, axis + len(shape)))
 
 
 def _with_integers(

@@ -70,6 +70,8 @@ def _literal_dtype(value: bool | int | float) -> str:
 
 def as_array(value: Array | bool | int | float, dtype: str | None = None) -> Array:
     """An operand as an array; a number too large for the type wraps around, as in torch."""
+    if isinstance(value, np.ndarray) and (dtype is None or value.dtype == dtype):
+        return value
     with np.errstate(over="ignore", invalid="ignore"):
         array = np.asarray(value, None if isinstance(value, np.ndarray) else spec_of(value).dtype)
         return array if dtype is None else array.astype(dtype, copy=False)

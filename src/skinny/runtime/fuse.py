@@ -62,7 +62,7 @@ class Layer:
     nodes: list[Node]
     inputs: list[str]
     output: str
-    # one for each weighted node; for the op "activate", the activation itself
+    # one for each node with weights; for the op "activate", the activation itself
     activations: list[Activation] = field(default_factory=lambda: [NONE])
     pool: Node | None = None  # after a chain
     residual: str | None = None  # a value that is added to what a chain computes
@@ -78,7 +78,8 @@ class Layer:
 
 
 def fuse(graph: Mapping[str, Any]) -> list[Layer]:
-    """The graph's nodes as layers, in order; activations go into the conv or linear before them."""
+    """The graph's nodes as layers, in order; activations go into the convolution, linear layer or
+    batch norm before them."""
     uses = Counter(name for node in graph["nodes"] for name in node["inputs"])
     uses.update(graph["outputs"])
     layers: list[Layer] = []
@@ -89,7 +90,7 @@ def fuse(graph: Mapping[str, Any]) -> list[Layer]:
         if (
             activation is not None
             and before is not None
-            and before.op in ("conv", "linear")
+            and before.op in ("conv", "linear", "batch_norm")
             and before.activations == [NONE]
             and uses[before.output] == 1
         ):

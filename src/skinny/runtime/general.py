@@ -92,6 +92,8 @@ class GeneralNetwork(Classifier):
         """The network's outputs. preprocessed: as for images, where the file stores how."""
         inputs = self._inputs(args, named, preprocessed)
         outputs = self._mixed(inputs).run(inputs)
+        if self._graph.returns is None:
+            return outputs[0] if len(outputs) == 1 else outputs
         return _structured(outputs, self._graph.returns)
 
     @property
@@ -233,8 +235,10 @@ def _images(graph: Graph, preprocessing: Mapping[str, Any] | None) -> Images | N
 
 
 def _structured(outputs: tuple[NDArray[Any], ...], returns: Any) -> Any:
+    """The outputs nested as the model returned them; None inside of it is what the model returned
+    there."""
     if returns is None:
-        return outputs[0] if len(outputs) == 1 else outputs
+        return None
     if isinstance(returns, dict):
         return {key: _structured(outputs, value) for key, value in returns.items()}
     if isinstance(returns, list):

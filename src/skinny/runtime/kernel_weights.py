@@ -94,6 +94,8 @@ class KernelWeights:
             dense = self.kernel(node) == "dense"
             # values; tap indices or bitmask; where each row of a block begins; tap offsets
             values = 4 * size if dense else 6 * kept + size // 4
+            if node["op"] == "linear" and not dense:
+                values += LinearWeights.most_strip_bytes(kept=kept)
             blocks = 256 * max(self._threads, node.get("groups", 1))
             held += values + 16 * shape[0] + 12 * taps + blocks
             # read, decoded, and a convolution's expanded

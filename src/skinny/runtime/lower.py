@@ -141,7 +141,12 @@ def _batch_norm(program: Program, layer: Layer) -> None:
     def emit(source: View, target: View) -> None:
         scale, shift = batch_norm_scale(layer.node, program.weights.weights.dense)
         program.engine.add_scale(
-            mode=program.mode, source=source, target=target, scale=scale, shift=shift
+            mode=program.mode,
+            source=source,
+            target=target,
+            scale=scale,
+            shift=shift,
+            activation=layer.activations[0].native,
         )
 
     _same_shape(program, layer, emit)

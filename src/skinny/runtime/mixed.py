@@ -55,16 +55,17 @@ class Mixed:
         self.values = self._peak(tensor_spec)  # bytes that a call needs beside what `hold` counts
 
     def _find_segments(self, weights: "SharedWeights", tensor_spec: TensorSpec) -> None:
-        from skinny.runtime.lowering import is_native
+        from skinny.runtime.lowering import native_nodes
         from skinny.runtime.native_segment import NativeSegment
         from skinny.runtime.tensor_plan import Facts
 
         special = self._special
         facts = Facts(special.specs, special.constants, tensor_spec)
+        natives = native_nodes(facts, special.nodes, self._graph.outputs)
         self.items = segments(
             special,
             self._graph.outputs,
-            lambda node: is_native(facts, node),
+            lambda node: node.outputs[0] in natives,
             lambda node: self._low_memory and node.op in (*_LAYERS, "conv_transpose"),
         )
         for at, item in enumerate(self.items):

@@ -169,6 +169,8 @@ class SharedWeights:
         dense = self.kernel(name, shape[0]) == "dense"
         # values; tap indices or bitmask; where each row of a block begins; tap offsets
         values = 4 * size if dense else 6 * kept + size // 4
+        if not dense and len(shape) == 2:
+            values += LinearWeights.most_strip_bytes(kept=kept)
         held = values + 16 * shape[0] + 12 * taps + 256 * self.threads
         return held, 8 * kept + size // 4 + 8 * size
 

@@ -157,4 +157,5 @@ register(
     aten={"embedding_bag": _bag_from_aten, "_embedding_bag": _bag_from_aten,
           "_embedding_bag_forward_only": _bag_from_aten},
     to_onnx=_write_bag,
+    lowering="embedding_bag",
 )  # fmt: skip

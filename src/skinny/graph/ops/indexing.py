@@ -9,6 +9,7 @@ from skinny.graph.builder import Builder, UnsupportedError
 from skinny.graph.errors import GraphError, require
 from skinny.graph.forms import Call, Writer
 from skinny.graph.graph import Node
+from skinny.graph.ops.reshape import unsqueezed
 from skinny.graph.registry import Attributes, register
 from skinny.graph.values import Array, Spec, axes_of, axis_of, broadcast
 
@@ -44,6 +45,20 @@ def _few(call: Call) -> bool:
     return rows * columns < 1024
 
 
+def _unfold_from_aten(g: Builder, call: Call) -> Any:
+    """x.unfold(axis, size, step): windows along an axis, their entries last."""
+    x, size = call.value("self"), call.plain("size")
+    rank = g.rank(x)
+    at = axis_of(call.plain("dimension"), rank)
+    end = g.size(x, at)
+    last = end - size + 1 if isinstance(end, int) else g.emit("sub", end, size - 1)
+    starts = g.emit("arange", end=last, step=call.plain("step"))
+    index = g.emit("add", unsqueezed(g, starts, (1,)), g.emit("arange", end=size))
+    rows = g.emit("gather_rows", x, index, axis=at)  # [.., windows, size, ..]
+    order = [axis for axis in range(rank + 1) if axis != at + 1]
+    return g.emit("permute", rows, axes=[*order, at + 1])
+
+
 register(
     "gather_rows",
     computes="the entries of an axis that an integer tensor names; its axes take that one's place",
@@ -56,12 +71,14 @@ register(
     aten={
         "index_select": lambda g, call: g.emit(
             "gather_rows", call.value("self"), call.value("index"), axis=call.plain("dim")
-        )
+        ),
+        "unfold": _unfold_from_aten,
     },
     onnx={"Gather": _gather_from_onnx},
     to_onnx=lambda writer, node: writer.add(
         "Gather", [writer.operand(v) for v in node.inputs], node.output, axis=node["axis"]
     ),
+    lowering="index",
 )
 
 
@@ -179,6 +196,7 @@ register(
     aten={"index": _index_from_aten},
     onnx={"GatherND": _gather_nd},
     to_onnx=_write_index,
+    lowering="index",
 )
 
 

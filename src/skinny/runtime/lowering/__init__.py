@@ -1,10 +1,11 @@
 """How operations run natively: the lowerings that the registry names, a file per family."""
 
+from collections.abc import Sequence
+
 from skinny.graph import Node, operation
 from skinny.runtime.lowering import (
     elementwise,
     gather,
-    images,
     int8,
     joining,
     linear,
@@ -14,13 +15,15 @@ from skinny.runtime.lowering import (
     recurrent,
     transposed,
     views,
+    volumes,
 )
+from skinny.runtime.segments import is_view
 from skinny.runtime.tensor_plan import Facts, Lowering
 
 LOWERINGS: dict[str, Lowering] = {
-    "conv": images.CONV,
+    "conv": volumes.CONV,
     "conv_transpose": transposed.CONV_TRANSPOSE,
-    "pool": images.POOL,
+    "pool": volumes.POOL,
     "conv_int8": int8.CONV,
     "linear_int8": int8.LINEAR,
     "fake_quantize": int8.FAKE_QUANTIZE,
@@ -45,15 +48,47 @@ LOWERINGS: dict[str, Lowering] = {
     "recurrent": recurrent.RECURRENT,
     "constant": gather.CONSTANT,
     "embedding": gather.EMBEDDING,
+    "embedding_bag": gather.EMBEDDING_BAG,
+    "index": gather.INDEX,
 }
+_LOOKUPS = ("embedding", "embedding_bag")
 
 
 def lowering(node: Node) -> Lowering:
     return LOWERINGS[operation(node.op).lowering]
 
 
+def native_nodes(facts: Facts, nodes: Sequence[Node], outputs: Sequence[str]) -> set[str]:
+    """The first results of the nodes that run natively. Views of integers do where embeddings alone
+    read them: to call NumPy for each takes longer than a small network."""
+    found = {node.outputs[0] for node in nodes if is_native(facts, node)}
+    readers: dict[str, list[Node]] = {}
+    for node in reversed(nodes):
+        if _is_index(facts, node) and not any(name in outputs for name in node.outputs):
+            users = [user for name in node.outputs for user in readers.get(name, [])]
+            if all(user.outputs[0] in found and _takes_index(facts, user) for user in users):
+                found.add(node.outputs[0])
+        for name in node.inputs:
+            if isinstance(name, str):
+                readers.setdefault(name, []).append(node)
+    return found
+
+
+def _is_index(facts: Facts, node: Node) -> bool:
+    """Whether a node is a view of integers that a call is given."""
+    if not is_view(node) or not isinstance(node.inputs[0], str):
+        return False
+    spec = facts.spec(node.inputs[0])
+    sizes = [facts.spec(name).size for name in (node.inputs[0], *node.outputs)]
+    return spec.dtype in ("int64", "int32") and min(sizes) > 0
+
+
+def _takes_index(facts: Facts, node: Node) -> bool:
+    return operation(node.op).lowering in _LOOKUPS or _is_index(facts, node)
+
+
 def is_native(facts: Facts, node: Node) -> bool:
-    """Whether a node runs natively. Empty values are left to the references."""
+    """Whether a node runs natively whoever reads it. Empty values are left to the references."""
     if not operation(node.op).lowering:
         return False
     if any(facts.spec(value).size == 0 for value in (*node.inputs, *node.outputs)):

@@ -1,6 +1,7 @@
 """Convolutions and pooling of images, and of rows as images of height 1."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from skinny._native import TILE_VECTORS, Pool
@@ -109,7 +110,7 @@ def _conv(plan: TensorPlan, node: Node) -> None:
         plan.claim(after)
         stages.append(_stage(plan, after))
     form = _geometry(plan, node, image_view(x))
-    source = _source(plan, x, form, stage.title)
+    source = laid_out(plan, x, form, stage.title)
     target = _target(plan, stages[-1].output, (out[0], stages[-1].outputs, *out[2:]))
     factors = None if gate is None else gate.factors
     convolve(plan, stages, source, target, form, out[0], "conv", factors)
@@ -173,7 +174,7 @@ def _wanted(plan: TensorPlan, name: str) -> View | None:
     return None if views or view == compact(shape) else view
 
 
-def _source(plan: TensorPlan, x: Value, form: Geometry, title: str) -> Images:
+def laid_out(plan: TensorPlan, x: Value, form: Geometry, title: str) -> Images:
     """The input in the layout the convolution reads: as it lies, or copied with padding or in
     space-to-depth."""
     samples = x.shape[0]
@@ -209,7 +210,7 @@ def _source(plan: TensorPlan, x: Value, form: Geometry, title: str) -> Images:
 
 def _pool(plan: TensorPlan, node: Node) -> None:
     if set(node.attributes.get("size", ())) == {1}:  # adaptive, of the whole image
-        x, kind = plan.value(node.inputs[0]), "max" if _is_max(node) else "mean"
+        x, kind = plan.value(node.inputs[0]), "max" if _is_max(node.op) else "mean"
         reduce(plan, x, tuple(range(2, len(x.shape))), kind, node.output)
         return
     cells = plan.values.get(str(node.inputs[0]))
@@ -217,26 +218,33 @@ def _pool(plan: TensorPlan, node: Node) -> None:
         pool_cells(plan, node, cells)
         return
     source = images(plan, as_image(plan.value(node.inputs[0])))
-    samples, *_ = shape = image_shape(plan.spec(node.output).shape)
-    rows, columns = axes({"op": node.op, **windows(node)}, source.value.shape[1:])
-    pool = Pool(max=_is_max(node), rows=rows, columns=columns)
-    target = _target(plan, node.output, shape)
+    target = _target(plan, node.output, image_shape(plan.spec(node.output).shape))
+    pool(plan, {"op": node.op, **windows(node)}, source, target, node.output)
+
+
+def pool(
+    plan: TensorPlan, given: Mapping[str, Any], source: Images, target: Images, title: str
+) -> None:
+    """A step that makes `target` of `source`. given: attributes of a pooling with two axes."""
+    largest = _is_max(given["op"])
+    rows, columns = axes(given, source.value.shape[1:])
+    made = Pool(max=largest, rows=rows, columns=columns)
     plan.step(
-        StepInfo(node.output, node.op, "max" if _is_max(node) else "average"),
+        StepInfo(title, given["op"], "max" if largest else "average"),
         [source.value, target.value],
         lambda p: p.add_pool(
-            samples=samples,
+            samples=source.value.shape[0],
             source_sample_stride=source.stride,
             target_sample_stride=target.stride,
             source=source.placed(plan),
             target=target.placed(plan),
-            pool=pool,
+            pool=made,
         ),
     )
 
 
-def _is_max(node: Node) -> bool:
-    return node.op in ("max_pool", "adaptive_max_pool")
+def _is_max(op: str) -> bool:
+    return op in ("max_pool", "adaptive_max_pool")
 
 
 CONV = Lowering(is_image, _conv)

@@ -12,7 +12,6 @@ from skinny.graph.values import axis_of
 from skinny.runtime import strided
 from skinny.runtime.lowering.images import takes_padding
 from skinny.runtime.step_info import StepInfo
-from skinny.runtime.strided import Shape
 from skinny.runtime.tensor_plan import Facts, Lowering, TensorPlan, Value
 
 Indices = NDArray[np.int32]
@@ -97,12 +96,15 @@ def fill(plan: TensorPlan, value: Value, number: float, name: str) -> None:
 
 
 def _tile(plan: TensorPlan, node: Node) -> None:
-    """Each axis becomes two, repeats and entries; the input is broadcast over the first."""
+    """A repeated axis becomes two, repeats and entries; the input is broadcast over the first."""
     x = plan.value(node.inputs[0])
     missing = len(node["repeats"]) - len(x.shape)
-    sides: Shape = (*[1] * missing, *x.shape)
-    wide = [n for pair in zip(node["repeats"], sides, strict=True) for n in pair]
-    source = strided.reshape(x.tensor, [n for side in sides for n in (1, side)])
+    narrow: list[int] = []
+    wide: list[int] = []
+    for repeats, side in zip(node["repeats"], (*[1] * missing, *x.shape), strict=True):
+        narrow += [1, side] if repeats > 1 else [side]
+        wide += [repeats, side] if repeats > 1 else [side]
+    source = strided.reshape(x.tensor, narrow)
     y = plan.make(node.output)
     target = strided.reshape(y.tensor, wide)
     assert source is not None
@@ -111,7 +113,8 @@ def _tile(plan: TensorPlan, node: Node) -> None:
 
 
 def _can_tile(facts: Facts, node: Node) -> bool:
-    return _floats(facts, node) and 2 * len(node["repeats"]) <= 8
+    repeated = sum(repeats > 1 for repeats in node["repeats"])
+    return _floats(facts, node) and len(node["repeats"]) + repeated <= 8
 
 
 CONCAT = Lowering(_floats, _concat)
