@@ -14,10 +14,16 @@ from skinny.experiments.study import Result, Study
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Sizes with a known error, as published: (kB, error in per cent, who)
+# Sizes with a known error, as published: (kB, error in per cent, who, side of the name)
 _PUBLISHED = {
-    "LeNet-300-100": ((27.0, 1.58, "Deep Compression"), (8.6, 1.9, "entropy-penalised")),
-    "LeNet-5": ((44.0, 0.74, "Deep Compression"), (2.8, 1.0, "entropy-penalised")),
+    "LeNet-300-100": (
+        (27.0, 1.58, "Deep Compression", "right"),
+        (8.6, 1.9, "entropy-penalised", "right"),
+    ),
+    "LeNet-5": (
+        (44.0, 0.74, "Deep Compression", "left"),
+        (2.8, 1.0, "entropy-penalised", "right"),
+    ),
 }
 _STEEP = 0.95
 
@@ -32,21 +38,24 @@ def picture(studies: Mapping[str, Study], files: Files, times: Times) -> Drawing
             axes.plot([x for x, _, _ in exact], [y for _, y, _ in exact], "-o", color=colour,
                       label=network)  # fmt: skip
             for x, y, arm in exact:
-                steep = arm.config.sparsity > _STEEP  # the line rises: there is room on its right
-                above = not steep or arm is exact[0][2]
+                steep = arm.config.sparsity > _STEEP  # the line rises: there is room on its left
+                beside = steep and arm is not exact[0][2]
                 axes.annotate(
                     _name(arm, times, ", " if steep else "\n"), (x, y),
-                    xytext=(4 if steep else 0, 5 if above else -12), textcoords="offset points",
-                    ha="left" if steep else "center", fontsize=8, color=colour,
+                    xytext=(-6, 2) if beside else (0, 6), textcoords="offset points",
+                    ha="right" if beside else "center", fontsize=8, color=colour,
                 )  # fmt: skip
             if rounded := sorted(_rounded(arms, files), key=_size):
-                axes.plot([x for x, _, _ in rounded], [y for _, y, _ in rounded], ":s", ms=4, lw=1,
+                axes.plot([x for x, _, _ in rounded], [y for _, y, _ in rounded], "s", ms=4,
                           mfc="none", color=colour,
                           label=f"{network}, weights of 4 bits")  # fmt: skip
-            for x, y, who in _PUBLISHED[network]:
+            for x, y, who, side in _PUBLISHED[network]:
                 axes.plot([x], [y], "x", color=LIGHT["dense"])
-                axes.annotate(who, (x, y), xytext=(5, -3), textcoords="offset points", fontsize=7,
-                              color=LIGHT["dense"])  # fmt: skip
+                axes.annotate(
+                    who, (x, y), xytext=(5 if side == "right" else -5, -3),
+                    textcoords="offset points", ha="left" if side == "right" else "right",
+                    fontsize=7, color=LIGHT["dense"],
+                )  # fmt: skip
         axes.set_xscale("log")
         axes.set_xlim(2900, 1.2)  # from large to small
         axes.set_ylim(0, 2.4)
