@@ -162,9 +162,15 @@ def test_a_right_step_is_added(method):
     call(method)
 
 
+IN_INT8 = {  # test_int8_seam.py has mistakes of each of these
+    *("add_conv_int8", "add_linear_int8", "add_quantize", "add_quantize_rows", "add_dequantize"),
+    *("add_move_cells", "add_pool_cells"),
+}
+
+
 def test_every_way_to_add_to_a_program_is_tested():
     methods = {name for name in dir(_native.TensorProgram) if name.startswith("add_")}
-    assert methods - {"add_constant"} == set(RIGHT)
+    assert methods - {"add_constant"} - IN_INT8 == set(RIGHT)
 
 
 TENSORS = [

@@ -184,6 +184,23 @@ def _linear(net: Network, shape: tuple[int, ...]) -> dict[str, Any]:
     return {"weight": net.array(out, shape[-1]), "bias": bias}
 
 
+def _in_int8(
+    float_layer: Callable[[Network, tuple[int, ...]], dict[str, Any]],
+) -> Callable[[Network, tuple[int, ...]], dict[str, Any]]:
+    def drawn(net: Network, shape: tuple[int, ...]) -> dict[str, Any]:
+        made = float_layer(net, shape)
+        outputs = made["weight"].shape[0]
+        return {
+            **made,
+            "weight_scale": abs(net.array(outputs)) / 100 + np.float32(0.01),
+            "factor": net.array(outputs) if net.rng.random() < 0.5 else None,
+            "input_scale": net.rng.choice([0.01, 0.03]),
+            "input_zero": net.rng.randint(0, 255),
+        }
+
+    return drawn
+
+
 def _embedding(net: Network, shape: tuple[int, ...]) -> dict[str, Any]:
     return {"weight": net.array(net.rng.choice([5, 5, 9]), net.rng.randint(1, 6))}
 
@@ -200,6 +217,8 @@ FITTING: dict[str, Callable[[Network, tuple[int, ...]], dict[str, Any]]] = {
     "layer_norm": _last_axes,
     "rms_norm": lambda net, shape: {k: v for k, v in _last_axes(net, shape).items() if k != "bias"},
     "linear": _linear,
+    "conv_int8": _in_int8(_conv),
+    "linear_int8": _in_int8(_linear),
     "embedding": _embedding,
     "embedding_bag": _embedding,
 }
