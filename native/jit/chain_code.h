@@ -29,7 +29,7 @@ class ChainCode {
   // Null where a layer is interpreted.
   const TileCode* find(size_t stage, size_t rows, size_t vectors) const;
   size_t bytes() const;
-  // Whether some of it is for tiles of certain shapes only.
+  // Whether some code is for tiles of certain shapes only.
   bool needs_shapes() const;
 
  private:

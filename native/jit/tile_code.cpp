@@ -86,7 +86,7 @@ std::unique_ptr<const TileCode> TileCode::make(const ConvWeights& weights,
       block.low = low;
       block.high = high;
       for (const Chunk& chunk : generator.add(block))
-        range.parts.push_back({offsets.blocks[blocks.range.begin], chunk});
+        range.chunks.push_back({offsets.blocks[blocks.range.begin], chunk});
       if (generator.code().size() + generator.stream().size() * sizeof(float) > most)
         return nullptr;
     }
@@ -105,9 +105,9 @@ void TileCode::run(size_t index, const TapOffsets& offsets, const TileRun* tiles
   const ChannelRange& range = ranges_[index];
   const bool single = form_.channels == 1;
   const size_t calls = single ? count : count * rows;
-  for (size_t p = 0; p < range.parts.size(); ++p) {
-    const Part& part = range.parts[p];
-    Range ahead = p + 1 < range.parts.size() ? lines(range.parts[p + 1].chunk) : Range{0, 0};
+  for (size_t p = 0; p < range.chunks.size(); ++p) {
+    const BlockChunk& part = range.chunks[p];
+    Range ahead = p + 1 < range.chunks.size() ? lines(range.chunks[p + 1].chunk) : Range{0, 0};
     const size_t each = divide_up(ahead.end - ahead.begin, calls);
     Function function = this->function(part.chunk);
     for (const TileRun* tile = tiles; tile != tiles + count; ++tile) {

@@ -34,13 +34,13 @@ class TileCode {
   size_t bytes() const { return code_.mapped_bytes() + stream_.size() * sizeof(float); }
 
  private:
-  struct Part {
+  struct BlockChunk {
     ptrdiff_t offset;  // of its taps
     Chunk chunk;
   };
   struct ChannelRange {
     size_t first, group;
-    std::vector<Part> parts;
+    std::vector<BlockChunk> chunks;
   };
   TileCode(const Form& form, Executable code, std::vector<float> stream,
            std::vector<ChannelRange> ranges)

@@ -16,7 +16,7 @@ class StripWeights {
   static std::optional<StripWeights> make(const uint8_t* mask, const float* values,
                                           size_t rows, size_t cols);
 
-  // The most that strips of so many non-zeros take.
+  // The most that strips of that number of non-zeros take.
   static size_t most_bytes(size_t count);
 
   void run(size_t begin, size_t end, const float* x, const float* bias, float* y) const;

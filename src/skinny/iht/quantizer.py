@@ -4,7 +4,7 @@ Between two steps of the optimizer a quantised weight *is* its rounded value, in
 value that is trained waits here. A gradient is then that of the rounded network; before a step the
 trained value goes back into the model, moves along this gradient (the straight-through estimate),
 is masked, and is rounded again. So every forward pass, evaluation, copy and checkpoint of the model
-has the rounded weights, whatever compiles or wraps it, and nothing of it is replaced.
+has the rounded weights, whatever compiles or wraps it, and none of its modules is replaced.
 """
 
 from collections.abc import Mapping

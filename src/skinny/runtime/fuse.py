@@ -155,7 +155,7 @@ def add_residuals(
     for layer in layers:
         before = None
         if layer.op == "add":
-            # the later operand: the other one is there already
+            # the later operand: the other one has been computed before
             name, other = sorted(layer.inputs, key=lambda n: place.get(n, -1), reverse=True)
             before = maker.get(name)
             if before is not None and uses[name] == 1 and name != other and takes(before, layer):

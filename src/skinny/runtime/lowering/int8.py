@@ -102,7 +102,7 @@ def _source(plan: TensorPlan, node: Node, name: str, q: Quantization) -> tuple[C
 
 
 def _absorb(plan: TensorPlan, node: Node) -> Epilogue:
-    """What follows a layer: a value that is there already and is added, then limits."""
+    """What follows a layer: a value computed before, which is added, then limits."""
     output, added = node.output, None
     user = plan.sole_user(output)
     if user is not None and user.op == "add" and user.inputs.count(output) == 1:
