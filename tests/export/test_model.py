@@ -12,6 +12,7 @@ from skinny import packing
 from skinny.errors import SkinnyError
 from skinny.export import UnsupportedOperationError, check, pack, unpack
 from skinny.export.tensors import to_array, to_tensor
+from skinny.runtime import load
 from skinny.runtime.fold import fold_batch_norms
 
 
@@ -52,6 +53,12 @@ def test_a_pruned_network_becomes_small_and_comes_back_exactly(path):
     with packing.open(path) as file:
         assert file.labels == list("abcdefghij")
         assert file.graph is not None
+
+
+def test_what_is_too_wide_for_format_1_has_format_2(path):
+    model, x = nn.Linear(70_000, 2), torch.rand(1, 70_000)
+    pack(model, path, example=x)
+    assert np.allclose(load(path)(x.numpy()), model(x).detach(), atol=1e-4)
 
 
 def test_batch_norms_stay_in_the_file_for_the_loader_to_fold(path):

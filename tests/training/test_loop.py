@@ -302,6 +302,13 @@ def test_what_cannot_be_trained_says_why(tmp_path, changes, complaint):
         run(tmp_path / "a", **changes)
 
 
+def test_a_run_that_never_began_leaves_no_folder(tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    with pytest.raises(SkinnyError, match="nosuch"):
+        train(dataclasses.replace(TINY, model="nosuch:function"), folder)
+    assert not folder.path.exists()
+
+
 def test_an_unknown_device_is_one_sentence(tmp_path):
     with pytest.raises(SkinnyError, match="the device 'warp' cannot be used here"):
         train(TINY, RunFolder(tmp_path / "a"), device="warp")

@@ -77,9 +77,24 @@ def rewrite(folder, name, change):
     shutil.rmtree(folder.path / "elsewhere")
 
 
-def momentum_of_another_shape(state):
-    first = next(iter(state["session"]["optimizer"]["state"].values()))
-    first["momentum_buffer"] = torch.zeros(7)
+def momentum(value):
+    def change(state):
+        first = next(iter(state["session"]["optimizer"]["state"].values()))
+        first["momentum_buffer"] = value
+
+    return change
+
+
+def no_momentum(state):
+    next(iter(state["session"]["optimizer"]["state"].values())).clear()
+
+
+def group(**settings):
+    return lambda state: state["session"]["optimizer"]["param_groups"][0].update(settings)
+
+
+def iht(**fields):
+    return lambda state: state["session"]["iht"].update(fields)
 
 
 def weights_of_another_shape(state):
@@ -96,11 +111,21 @@ OTHER_CONTENTS = {
     "a parameter less": lambda state: state["session"]["model"].popitem(),
     "a parameter more": lambda state: state["session"]["model"].update(more=torch.zeros(1)),
     "weights of another shape": weights_of_another_shape,
-    "momentum of another shape": momentum_of_another_shape,
+    "momentum of another shape": momentum(torch.zeros(7)),
+    "momentum that is one number": momentum(torch.tensor(0.0)),
+    "momentum that is no tensor": momentum(3),
+    "a parameter without momentum": no_momentum,
+    "another weight decay": group(weight_decay=-1.0),
+    "another learning rate for biases": group(multiple=[]),
+    "a later version's field of IHT": iht(later=3),
+    "a span that is none": iht(span=float("nan")),
+    "a span after the last": iht(span=99),
     "no masks": lambda state: state["session"]["iht"].pop("masks"),
     "a random state of another kind": lambda state: state["session"]["random"].update(cpu="x"),
     "a field of a later version": lambda state: state["position"].update(tokens=3),
     "an epoch that is none": lambda state: state["position"].update(epoch="three"),
+    "a loss that is none": lambda state: state["position"].update(loss=None),
+    "no list of mask updates": lambda state: state["position"].update(mask_updates=3),
     "an epoch after the last": lambda state: state["position"].update(epoch=5),
     "a step after the last": lambda state: state["position"].update(step=4),
     "an epoch before the first": lambda state: state["position"].update(epoch=-1),

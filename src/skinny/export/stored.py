@@ -1,5 +1,6 @@
 """A graph with its tensors, on the way to a file."""
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -8,6 +9,8 @@ from skinny.graph import Graph, Spec, to_json
 from skinny.graph.format1 import to_format1
 from skinny.graph.registry import operation
 from skinny.graph.values import Array
+from skinny.packing.errors import GraphError
+from skinny.packing.graph import check
 
 T = TypeVar("T")
 CONSTANT = "constant:"  # begins the names of tensors that the graph has and the state_dict has not
@@ -23,6 +26,10 @@ class Stored:
         array = self._arrays.get(name)
         return None if array is None else Spec(str(array.dtype), array.shape)
 
+    def shape(self, name: str) -> tuple[int, ...] | None:
+        array = self._arrays.get(name)
+        return None if array is None else array.shape
+
     def array(self, name: str) -> Array:
         return self._arrays[name]
 
@@ -30,7 +37,10 @@ class Stored:
 def graph_record(graph: Graph, tensors: Stored) -> tuple[dict[str, Any], int]:
     """The graph as a file stores it, and its format: 1 wherever that can express it."""
     simple = to_format1(graph, tensors.spec, tensors.array)
-    return (to_json(graph), 2) if simple is None else (simple, 1)
+    if simple is not None:
+        with contextlib.suppress(GraphError):  # format 1 has narrower limits of sizes
+            return check(simple, tensors.shape), 1
+    return to_json(graph), 2
 
 
 def with_constants(graph: Graph, extra: Mapping[str, T]) -> tuple[Graph, dict[str, T]]:

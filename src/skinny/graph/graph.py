@@ -178,7 +178,11 @@ def _input(value: object) -> Input:
     name, shape, dtype = value["name"], value["shape"], value["dtype"]
     sizes = isinstance(shape, list) and len(shape) <= MOST_AXES and all(map(_is_size, shape))
     if not isinstance(name, str) or not sizes or dtype not in DTYPES:
-        raise GraphError(f"the graph's input {name!r:.80} has an impossible shape or type")
+        raise GraphError(
+            f"the graph's input {name!r:.80} has the shape {shape!r:.80} and the type "
+            f"{value['dtype']!r:.20}; it may have at most {MOST_AXES} sizes of 1 to "
+            f"{LARGEST_SIZE}, and the types {', '.join(DTYPES)}"
+        )
     return Input(name, dtype, tuple("batch" if size is None else size for size in shape))
 
 

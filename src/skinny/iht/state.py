@@ -73,6 +73,10 @@ def check_fits(state: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
     missing = ours.keys() - state.keys()
     if missing:
         raise SkinnyError(f"this is not the state of an IHT: it has no {min(missing)!r}")
+    if unknown := state.keys() - ours.keys():
+        raise SkinnyError(
+            f"this IHT state has {min(unknown)!r}, which this version does not know: update skinny"
+        )
     for tensors in (state["masks"], state["before"]):
         named = shapes(tensors or {}) or ours["layers"]
         if state["layers"] != ours["layers"] or named != ours["layers"]:
@@ -88,6 +92,12 @@ def check_fits(state: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
                 f"this IHT state was made with {option}={state[option]!r}, but this IHT has "
                 f"{option}={ours[option]!r}: make it with the same {option}"
             )
+    for name, lowest in (("position", 0), ("span", -1), ("mask_updates", 0)):
+        value = state[name]
+        if type(value) is not int or value < lowest:
+            raise SkinnyError(f"this is not the state of an IHT: its {name!r} is {value!r:.40}")
+    if state["span"] >= len(ours["spans"]):
+        raise SkinnyError(f"this IHT state is in span {state['span']}, which its timeline has not")
 
 
 def check_whole(

@@ -132,7 +132,7 @@ def sdnn(
     cycles = total // (dense + sparse)
     if cycles == 0:
         raise SkinnyError(
-            f"{total} {unit}s are too short for one cycle of {dense} dense and {sparse} sparse: "
+            f"{_are(total, unit)} too short for one cycle of {dense} dense and {sparse} sparse: "
             f"give at least {dense + sparse} {unit}s, or shorten the spans"
         )
     pieces: list[tuple[int, float]] = []
@@ -178,7 +178,7 @@ def acdc(
     middle = total - warmup - final_dense - final_sparse
     if middle < phase:
         raise SkinnyError(
-            f"{total} {unit}s are too short for acdc: warm-up {warmup}, a phase of {phase}, final "
+            f"{_are(total, unit)} too short for acdc: warm-up {warmup}, a phase of {phase}, final "
             f"dense {final_dense} and final sparse {final_sparse} add up to more"
         )
     pieces = [(warmup, 0.0)]
@@ -203,7 +203,7 @@ def dsd(
     _positive(dense=dense, sparse=sparse)
     if total <= dense + sparse:
         raise SkinnyError(
-            f"{total} {unit}s are too short for dsd: {dense} dense and {sparse} sparse "
+            f"{_are(total, unit)} too short for dsd: {dense} dense and {sparse} sparse "
             "leave nothing for the last dense span"
         )
     return _timeline("dsd", unit, [(dense, 0.0), (sparse, sparsity), (total - dense - sparse, 0.0)])
@@ -261,7 +261,7 @@ def oneshot(
         _positive(dense=dense)
     if total <= dense:
         raise SkinnyError(
-            f"{total} {unit}s are too short for oneshot: {dense} dense leave no sparse span"
+            f"{_are(total, unit)} too short for oneshot: {dense} dense leave no sparse span"
         )
     pieces = [(dense, 0.0), (total - dense, sparsity)]
     return _timeline("oneshot", unit, pieces if dense else pieces[1:])
@@ -290,7 +290,7 @@ def iterative(
     rounds = min(5, (total - dense) // sparse)
     if rounds < 1:
         raise SkinnyError(
-            f"{total} {unit}s are too short for iterative: {dense} dense leave no round of {sparse}"
+            f"{_are(total, unit)} too short for iterative: {dense} dense leave no round of {sparse}"
         )
     lengths = [sparse] * (rounds - 1) + [total - dense - sparse * (rounds - 1)]
     levels = [1 - (1 - sparsity) ** (i / rounds) for i in range(1, rounds)]
@@ -329,6 +329,10 @@ def _length(name: str, epochs: int | None, steps: int | None) -> tuple[Unit, int
 
 def _share(total: int, fraction: float) -> int:
     return max(1, round(total * fraction))
+
+
+def _are(total: int, unit: str) -> str:
+    return f"1 {unit} is" if total == 1 else f"{total} {unit}s are"
 
 
 def _positive(**lengths: int) -> None:

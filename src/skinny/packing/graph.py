@@ -146,7 +146,11 @@ def _check_input(value: object) -> str:
         and (shape[0] is None or _whole(1, LARGEST_SIDE)(shape[0]))
     )
     if not isinstance(name, str) or not sides or value["dtype"] != "float32":
-        raise GraphError(f"the graph's input {name!r:.80} has an impossible shape or type")
+        raise GraphError(
+            f"the graph's input {name!r:.80} has the shape {shape!r:.80} and the type "
+            f"{value['dtype']!r:.20}; it may have at most 8 sizes of 1 to {LARGEST_SIDE}, "
+            "and the type float32"
+        )
     return name
 
 

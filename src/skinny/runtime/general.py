@@ -88,7 +88,7 @@ class GeneralNetwork(Classifier):
         makers = {name: node.op for node in self._graph.nodes for name in node.outputs}
         return makers.get(self._graph.outputs[0], "")
 
-    def __call__(self, *args: Any, preprocessed: bool = False, **named: Any) -> Any:
+    def __call__(self, *args: Any, preprocessed: bool = False, **named: Any) -> NDArray[Any] | Any:
         """The network's outputs. preprocessed: as for images, where the file stores how."""
         inputs = self._inputs(args, named, preprocessed)
         outputs = self._mixed(inputs).run(inputs)

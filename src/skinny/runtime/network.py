@@ -138,7 +138,7 @@ class Network(Classifier):
         """What the file does to uint8 images before the first layer."""
         return self._images.preprocessing
 
-    def __call__(self, *args: Any, preprocessed: bool = False, **named: Any) -> Any:
+    def __call__(self, *args: Any, preprocessed: bool = False, **named: Any) -> NDArray[Any] | Any:
         """The network's output for a batch, [batch, ...]; a tuple where it has several outputs.
 
         The batch is given by position or by the input's name. preprocessed: the images are floats

@@ -1,5 +1,6 @@
 """A run folder: what its files are called, who may write it, and what is in its records."""
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -61,15 +62,24 @@ class RunFolder:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if not self.config_file.exists():  # a run that never began leaves no folder
+            with contextlib.suppress(OSError):
+                (self.path / ".lock").unlink()
+                self.path.rmdir()
         self._lock.release()
 
+    def check(self, config: Config) -> None:
+        """See that no other run is in the folder."""
+        if self.config_file.exists() and configs.identity(self.config()) != configs.identity(
+            config
+        ):
+            raise SkinnyError(f"{self.path} holds a run with another config; use another folder")
+
     def claim(self, config: Config) -> None:
-        """Write the config, or see that the folder's own describes the same run."""
+        """Write the config, if the folder has none."""
         if not self.config_file.exists():
             with atomic_write(self.config_file, "w") as file:
                 file.write(configs.to_json(config) + "\n")
-        elif configs.identity(self.config()) != configs.identity(config):
-            raise SkinnyError(f"{self.path} holds a run with another config; use another folder")
 
     def config(self) -> Config:
         try:
@@ -165,6 +175,7 @@ class Unwritten(RunFolder):
         return self
 
     def __exit__(self, *_: object) -> None: ...
+    def check(self, config: Config) -> None: ...
     def claim(self, config: Config) -> None: ...
     def keep_metrics(self, epochs: int) -> None: ...
     def add_metrics(self, record: dict[str, Any]) -> None: ...

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -61,8 +62,7 @@ def train(
     watcher = (observer or Silent()) if ranks.writes else Silent()
     folder = folder if ranks.writes else Unwritten(folder.path)
     with folder:
-        with _writing(folder):
-            folder.claim(config)
+        folder.check(config)
         if (done := ranks.from_first(folder.result)) is not None:
             watcher.note(f"{folder.path} is finished already")
             return done
@@ -74,6 +74,8 @@ def train(
             on_event=lambda iht, event: _keep_event(iht, event, position, folder, watcher),
             ranks=ranks,
         )
+        with _writing(folder):
+            folder.claim(config)
         if ":" in config.model and ranks.writes:  # the user's own; all of ours can be packed
             packed.note_unpackable(session.model, session.dataset, watcher.note)
         _resume(session, position, folder, watcher)
@@ -147,6 +149,10 @@ def _checked(position: Position, session: Session) -> Position:
         raise ValueError(
             f"it is of epoch {position.epoch}, step {position.step}; there are {epochs} of {steps}"
         )
+    for name, default in vars(Position()).items():
+        value = getattr(position, name)
+        if type(value) is not type(default) or (default == 0 and not 0 <= value < math.inf):
+            raise ValueError(f"its {name} is {value!r:.40}")
     return position
 
 

@@ -83,8 +83,9 @@ class Session:
         if state.get("data", self.data_digest) != self.data_digest:
             raise ValueError("the data have changed since it was saved: other labels or classes")
         self.model.load_state_dict(state["model"])
+        _check_settings(state["optimizer"], self.optimizer)
         self.optimizer.load_state_dict(state["optimizer"])
-        _check_shapes(self.optimizer)
+        _check_moments(self.optimizer)
         self.iht.load_state_dict(state["iht"])
         if self.config.quantize == "int8-after":
             self.take_ranges(state["ranges"])
@@ -243,15 +244,34 @@ def build_optimizer(config: Config, model: nn.Module) -> torch.optim.Optimizer:
     )
 
 
-def _check_shapes(optimizer: torch.optim.Optimizer) -> None:
-    """What `load_state_dict` does not look at, and what would fail in the next step."""
+# `load_state_dict` of an optimizer looks at neither of these, and its next step would fail or train
+# something else.
+
+
+def _check_settings(saved: dict[str, Any], optimizer: torch.optim.Optimizer) -> None:
+    """ValueError unless the settings that the config decides are the config's; the loop sets lr."""
+    own_groups = optimizer.state_dict()["param_groups"]
+    for saved_group, own in zip(saved["param_groups"], own_groups, strict=True):
+        for name in own.keys() & saved_group.keys() - {"lr"}:
+            if saved_group[name] != own[name]:
+                raise ValueError(f"the optimizer's {name} is {saved_group[name]!r:.40}")
+
+
+def _check_moments(optimizer: torch.optim.Optimizer) -> None:
+    """ValueError unless every parameter has the same kinds of state, each of its own shape."""
+    kinds = {tuple(sorted(state)) for state in optimizer.state.values()}
+    if len(kinds) > 1:
+        raise ValueError(f"the optimizer's state is {' and '.join(map(str, sorted(kinds)))}")
     for parameter, state in optimizer.state.items():
         for name, value in state.items():
-            if torch.is_tensor(value) and value.ndim and value.shape != parameter.shape:
+            shape = torch.Size() if name == "step" else parameter.shape
+            if not torch.is_tensor(value) or value.shape != shape:
+                found = list(value.shape) if torch.is_tensor(value) else repr(value)
                 raise ValueError(
-                    f"the optimizer's {name} has the shape {list(value.shape)}, "
-                    f"its parameter {list(parameter.shape)}"
+                    f"the optimizer's {name} has the shape {found}, its parameter {list(shape)}"
                 )
+        if not 0 < float(state.get("step", 1)) < float("inf"):
+            raise ValueError(f"the optimizer has taken {float(state['step'])} steps")
 
 
 def _check_shares(batches: data.Batches, ranks: Ranks) -> None:
