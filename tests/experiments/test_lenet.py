@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from skinny.experiments import catalog
@@ -30,7 +32,7 @@ def test_claims_have_ten_seeds_two_kinds_of_dense_training_and_published_rows(ti
 
 def test_the_rest_has_three_seeds():
     others = [panel for panel in PAPER.panels if not panel.cited]
-    assert len(others) == 4
+    assert len(others) == 6
     assert {tuple(panel.seeded(PAPER.seeds)) for panel in others} == {(0, 1, 2)}
 
 
@@ -67,3 +69,12 @@ def test_few_seeds_are_not_reported_as_missing(tmp_path):
         PAPER.panels, from_experiment(PAPER, PAPER.seeds, Store(tmp_path)), strict=True
     ):
         assert {arm.missing for arm in study.arms} == {10 if made.cited else 3}
+
+
+def test_codebooks_are_trained_in_the_last_span_of_the_same_networks():
+    for title in ("LeNet-300-100, codebooks", "LeNet-5, codebooks"):
+        small = panel(title)
+        arms = {arm.label: arm.config for arm in small.arms}
+        for label, plain in small.contrasts:
+            assert arms[label].quantize in ("codebook4", "codebook3")
+            assert replace(arms[label], quantize=None) == arms[plain]

@@ -120,7 +120,7 @@ def random(data: str, scale: Scale) -> Experiment:
                 "half of the weights removed",
                 arms,
                 note="The paper reports that its networks diverge after random thresholding. A run "
-                "whose loss becomes infinite is counted below as one that did not finish.",
+                "whose loss becomes infinite is counted below as one without a result.",
                 contrasts=(("SDNN-2x", "random thresholding"),),
             ),
         ),

@@ -8,9 +8,11 @@ from skinny.experiments.experiment import Arm, Experiment, Panel
 from skinny.experiments.published import Cited
 from skinny.experiments.settings import Scale
 from skinny.training import Config, recipe
-from skinny.training.config import Method, without_spans
+from skinny.training.config import Method, Quantize, without_spans
 
 _FEW = 3  # seeds of arms on which no claim rests
+_FOUR_BITS: tuple[Quantize, ...] = ("codebook4",)
+_FEW_BITS: tuple[Quantize, ...] = ("codebook4", "codebook3")
 _METHODS: dict[str, Method] = {
     "gradual pruning": "gradual",
     "iterative pruning": "iterative",
@@ -27,6 +29,7 @@ def lenet(data: str, scale: Scale) -> Experiment:
             _claims("LeNet-300-100", mlp, (2, 12), published.LENET_300_100),
             _budgets("LeNet-300-100", mlp, (12,)),
             _methods("LeNet-300-100", mlp, (12,)),
+            _codebooks("LeNet-300-100", mlp, {12: ("codebook4",)}),
         )
     else:
         conv = lenet_setting("lenet-5", scale)
@@ -37,6 +40,8 @@ def lenet(data: str, scale: Scale) -> Experiment:
             _methods("LeNet-300-100", mlp, (12, 56)),
             _budgets("LeNet-5", conv, (2, 5, 12, 20, 40, 60, 100, 200, 300)),
             _methods("LeNet-5", conv, (12, 108)),
+            _codebooks("LeNet-300-100", mlp, {12: _FOUR_BITS, 56: _FEW_BITS}),
+            _codebooks("LeNet-5", conv, {12: _FOUR_BITS, 108: _FOUR_BITS, 280: _FEW_BITS}),
         )
     return Experiment(
         "lenet",
@@ -119,6 +124,25 @@ def _methods(network: str, base: Config, ratios: tuple[int, ...]) -> Panel:
         tuple(arms),
         note="All have one threshold over all layers (the global budget) and equal epochs. Other "
         "methods have their own spans and, as published, one schedule of the learning rate.",
+        contrasts=tuple(contrasts),
+        against="dense",
+        few=_FEW,
+    )
+
+
+def _codebooks(network: str, base: Config, wanted: dict[int, tuple[Quantize, ...]]) -> Panel:
+    """Small files: weights that share 8 or 16 values a layer, which the last span trains."""
+    arms, contrasts = [dense(base, restart_lr=False)], []
+    for ratio, kinds in wanted.items():
+        ours = at_ratio(base, ratio)
+        few = [at_ratio(base, ratio, quantize=kind) for kind in kinds]
+        arms += [ours, *few]
+        contrasts += [(arm.label, ours.label) for arm in few]
+    return Panel(
+        f"{network}, codebooks",
+        tuple(arms),
+        note="In the last sparse span each layer has a codebook: 16 values (codebook4) or 8 "
+        "(codebook3) that its weights share and that are trained with them.",
         contrasts=tuple(contrasts),
         against="dense",
         few=_FEW,

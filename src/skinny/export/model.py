@@ -17,6 +17,7 @@ from skinny.export.stored import CONSTANT, Stored, graph_record, with_constants
 from skinny.export.tensors import to_arrays, to_tensor
 from skinny.export.torch_import import UnsupportedOperationError, take_graph
 from skinny.graph import Graph
+from skinny.graph.unread import unread_biases
 from skinny.graph.values import own_dtype
 from skinny.iht.attached import warn_if_unfinished
 from skinny.iht.input_range import find, paused
@@ -54,7 +55,8 @@ def pack(
     and optionally scale, resize and crop (docs/format.md). values: "exact" brings every value
     back as it is, and every zero as 0.0 (-0.0 too, unless signed_zeros); "fp16", "bf16",
     "int8" to "int2" and "codebook8" to "codebook2" round the weights (docs/format.md); size chooses
-    one of these for each tensor, so that the file has at most `size` bytes. config_hash,
+    one of these for each tensor, so that the file has at most `size` bytes. A rounded file has
+    zeros for biases that no layer reads, which changes no output. config_hash,
     sparsity: where it came from. compute: "int8" makes layers that multiply 8-bit integers, whose
     weights are then stored as such unless `values` says otherwise; it needs `calibration`, batches
     like `example`, or the range of each layer's input by the name of its weight,
@@ -69,6 +71,7 @@ def pack(
         calibration = find(original(model)) or None
     if compute != "fp32":
         _check_compute(compute, calibration, size)
+    lossy = values != "exact" or size is not None
     report: Report | None = None
     graph: Mapping[str, Any] | None = None
     format_ = 1
@@ -79,6 +82,8 @@ def pack(
         if calibration is not None:
             own, more, report = to_int8(own, arrays, calibration)
             tensors = {**arrays, **more}
+        elif lossy:
+            tensors = _without_unread(own, arrays, arrays)
         graph, format_ = graph_record(own, Stored(tensors))
     elif isinstance(model, nn.Module):
         model = original(model)
@@ -98,6 +103,8 @@ def pack(
                 taken, more, report = to_int8(taken, state, calibration)
                 state |= more
                 tensors |= more
+            elif lossy:
+                tensors = _without_unread(taken, tensors, state)
             graph, format_ = graph_record(taken, Stored(state))
     else:
         if compute != "fp32":
@@ -119,6 +126,20 @@ def pack(
         kinds = _kinds(values, graph) if report is not None else values
         packing.write(path, tensors, values=kinds, signed_zeros=signed_zeros, **described)
     return report
+
+
+def _without_unread(
+    graph: Graph, tensors: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]
+) -> dict[str, Any]:
+    """The tensors with zeros for biases that no layer reads, as few bytes."""
+    made = dict(tensors)
+    for name, unread in unread_biases(graph, lambda name: arrays[name]).items():
+        own = tensors[name]
+        if isinstance(own, packing.Bits):
+            made[name] = own._replace(array=np.where(unread, 0, own.array).astype(own.array.dtype))
+        elif isinstance(own, np.ndarray):
+            made[name] = np.where(unread, 0, own).astype(own.dtype)
+    return made
 
 
 def _check_compute(compute: str, calibration: Calibration | None, size: int | None) -> None:

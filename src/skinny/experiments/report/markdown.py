@@ -33,7 +33,7 @@ def _section(section: Section) -> list[str]:
     title, finding = escape_markdown(section.title), escape_markdown(section.finding)
     blocks = [f"## {title}", section.question, f"**{finding}**", section.note]
     if section.missing:
-        blocks.append(f"Runs that did not finish and are not in the numbers: {section.missing}.")
+        blocks.append(f"Planned runs without a result, not in the numbers: {section.missing}.")
     found: list[Table | None] = [section.summary, section.contrasts, section.cited]
     blocks += [markdown(table) for table in found if table is not None]
     for drawing in figures(section):

@@ -1,0 +1,85 @@
+"""Biases that no layer reads are found, and zeros in their place change nothing."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import skinny
+from skinny.export import unpack
+from skinny.models import build
+
+
+class Branches(nn.Module):
+    """The first layer's channels are read by two layers and, some, by a sum."""
+
+    def __init__(self, summed: bool) -> None:
+        super().__init__()
+        self.first, self.left, self.right = (nn.Linear(6, 6) for _ in range(3))
+        self.summed = summed
+
+    def forward(self, x):
+        x = torch.relu(self.first(x))
+        return self.left(x) + self.right(x) + (x if self.summed else 0)
+
+
+def pruned(model, unread):
+    """{layer: input channels whose weights are zero}."""
+    for name, channels in unread.items():
+        weight = model.get_submodule(name).weight.data
+        weight.view(weight.shape[0], -1)[:, channels] = 0
+    return model.eval()
+
+
+def stored(model, path, example, **how):
+    skinny.pack(model, path, example=example, **how)
+    return unpack(path)
+
+
+def test_a_rounded_file_has_zeros_for_biases_that_no_layer_reads(tmp_path):
+    torch.manual_seed(0)
+    model = build("lenet-5", classes=10, channels=1, image_size=(28, 28))
+    with torch.no_grad():
+        model.conv2.weight[:, [3, 7]] = 0
+        model.fc1.weight.view(500, 50, 16)[:, 10:] = 0
+        model.fc2.weight[:, 100:] = 0
+    example = torch.rand(3, 1, 28, 28)
+    path = tmp_path / "net.skinny"
+    found = stored(model.eval(), path, example, values="bf16")
+    for name, kept in {"conv1": [i for i in range(20) if i not in (3, 7)], "conv2": range(10),
+                       "fc1": range(100), "fc2": range(10)}.items():  # fmt: skip
+        expected = torch.zeros_like(found[f"{name}.bias"])
+        expected[list(kept)] = model.get_submodule(name).bias.detach()[list(kept)]
+        assert torch.equal(found[f"{name}.bias"], expected), name
+    rounded = skinny.load(path)(example.numpy(), preprocessed=True)
+    model.load_state_dict({n: t.to(torch.bfloat16).float() if t.ndim > 1 else t
+                           for n, t in model.state_dict().items()})  # fmt: skip
+    np.testing.assert_allclose(rounded, model(example).detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_an_exact_file_has_every_bias(tmp_path):
+    model = pruned(nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 2)), {"2": [0, 1]})
+    found = stored(model, tmp_path / "net.skinny", torch.rand(1, 4))
+    assert torch.equal(found["0.bias"], model[0].bias)
+
+
+@pytest.mark.parametrize("summed", [False, True])
+def test_what_any_reader_reads_stays(tmp_path, summed):
+    model = pruned(Branches(summed), {"left": [0, 1, 2], "right": [2, 3]})
+    found = stored(model, tmp_path / "net.skinny", torch.rand(1, 6), values="bf16")
+    gone = found["first.bias"] == 0
+    assert gone.tolist() == [False, False, not summed, False, False, False]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        nn.Sequential(nn.Linear(4, 6), nn.Softmax(1), nn.Linear(6, 2)),
+        nn.Sequential(nn.Linear(4, 6), nn.LayerNorm(6), nn.Linear(6, 2)),
+    ],
+    ids=["softmax", "layer norm"],
+)
+def test_where_channels_meet_on_the_way_all_are_read(tmp_path, model):
+    found = stored(pruned(model, {"2": [1, 2]}), tmp_path / "n.skinny", torch.rand(1, 4),
+                   values="bf16")  # fmt: skip
+    assert torch.equal(found["0.bias"], model[0].bias)
