@@ -51,7 +51,10 @@ class Quantizer:
                 "and no linear layer"
             )
         if kind != "int8" and any(map(ranks.is_sharded, weights.values())):
-            raise SkinnyError(f"weights that are spread over ranks can be int8, not {kind}")
+            raise SkinnyError(
+                f"weights that are spread over ranks can be quantised to int8, not to {kind}: a "
+                "codebook is that of a whole layer; train under DDP, or with quantize='int8'"
+            )
         self._size = 0 if kind in (None, "int8") else 1 << int(str(kind)[-1])  # of a codebook
         self._inputs = {name: InputRange() for name in layers} if kind == "int8" else {}
         self.hooks: list[RemovableHandle] = [
@@ -100,8 +103,9 @@ class Quantizer:
         """Once a step: ranges move on. group: the ranks that train copies of the model, or None."""
         if not self.begun or not self._inputs:
             return
-        if group is not None:
-            agree(self._inputs.values(), group, next(iter(self.weights.values())).device)
+        groups = ranks.spanned(self.weights.values()) if group is None else [group]
+        for each in groups:
+            agree(self._inputs.values(), each, next(iter(self.weights.values())).device)
         for hook in self._inputs.values():
             hook.follow(first=not self._followed)
         self._followed = True

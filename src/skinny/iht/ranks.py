@@ -7,7 +7,7 @@ is one rank. Whatever counts is a collective operation: every rank must come to 
 
 import contextlib
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -104,6 +104,14 @@ def before(count: int, tensor: Tensor) -> int:
     all_of_them = [torch.empty_like(mine) for _ in range(dist.get_world_size(group))]
     dist.all_gather(all_of_them, mine, group=group)
     return sum(int(each) for each in all_of_them[: dist.get_rank(group)])
+
+
+def spanned(tensors: Iterable[Tensor]) -> list[Any]:
+    """The process groups that sharded tensors are spread over, one for each axis of their mesh, so
+    that what is reduced over each of them in turn is reduced over all ranks; none if all are plain.
+    """
+    spread = next((cast("DTensor", tensor) for tensor in tensors if is_sharded(tensor)), None)
+    return [] if spread is None else list(spread.device_mesh.get_all_groups())
 
 
 def check_supported(name: str, parameter: Tensor) -> None:
