@@ -1,6 +1,7 @@
 """Networks in int8, sparse, against OpenVINO (int8 by NNCF, bf16) and ONNX Runtime (static int8).
 
-    python -m benchmarks.int8 [--quick] [--only "nin"]
+    python -m benchmarks int8 [--quick] [--only "nin"]
+    python -m benchmarks int8 --only "nin" --folder build/int8 --prepare  # makes what it measures
 
 Random weights with random masks, single weights and groups of four neighbouring input channels
 (1x4); everyone is calibrated with the same 8 random batches. The engines compute the dense network
@@ -10,6 +11,8 @@ compute="int8". Contenders take turns in bursts; best call of each, milliseconds
 
 import argparse
 import importlib
+import subprocess
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -23,7 +26,7 @@ from torch import nn
 
 from benchmarks.common import THREADS, Burst, best_of_bursts, burst, describe_machine, row
 from benchmarks.zoo import _minilm, _tokens
-from skinny import models
+from skinny import models, native
 from skinny.export import pack
 from skinny.iht import layers
 from skinny.iht.threshold import random_threshold
@@ -64,6 +67,7 @@ CASES = [
     Case("resnet50 80 %", _RESNET, _images(224), 0.8, 1, 10, (1.6, None)),
     Case("minilm 90 %", _minilm, lambda batch: _tokens(), 0.9, 1, 20, (2.0, 1.3)),
 ]
+OURS = ("1x4", "single", "fp32")
 ENGINES = ("openvino int8", "openvino bf16", "ort int8")
 
 
@@ -72,47 +76,86 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
     parser.add_argument("--only", default="", help="the cases whose name has this in it")
     parser.add_argument("--ours", action="store_true", help="without the other engines")
-    options = parser.parse_args(arguments)
+    parser.add_argument("--folder", type=Path, help="keeps the networks, for other runs to measure")
+    parser.add_argument("--prepare", action="store_true", help="makes them, and measures nothing")
+    options = parser.parse_args([] if arguments is None else arguments)
     print(describe_machine("onnxruntime", "openvino", "nncf", "torch", "numpy"))
+    module = native.extension()
+    print(f"our kernels: {'NumPy' if module is None else module.isa()}")
     rounds = 3 if options.quick else 10
-    print(f"best of {rounds} interleaved bursts, milliseconds\n")
-    print(row("case", "1x4", "single", "fp32", *ENGINES, "x 1x4", "wanted", "x single", "wanted"))
-    for case in CASES:
-        title = f"{case.name} batch {case.batch}"
-        if options.only in title:
-            with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                _run(title, case, Path(folder), rounds, options.ours)
+    print(f"best of {rounds} interleaved bursts, milliseconds; memory of int8 by that of fp32\n")
+    print(
+        row("case", *OURS, *ENGINES, "x 1x4", "wanted", "x single", "wanted", "memory", "fp32 MB")
+    )
+    with tempfile.TemporaryDirectory() as temporary, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for case in CASES:
+            title = f"{case.name} batch {case.batch}"
+            if options.only not in title:
+                continue
+            folder = (options.folder or Path(temporary)) / title.replace(" ", "-")
+            folder.mkdir(parents=True, exist_ok=True)
+            _prepare(case, folder, options.ours)
+            if not options.prepare:
+                _run(title, case, folder, rounds, options.ours)
 
 
-def _run(title: str, case: Case, folder: Path, rounds: int, ours: bool) -> None:
+def _inputs(case: Case) -> dict[str, np.ndarray]:
+    torch.manual_seed(1)
+    return {name: x.numpy() for name, x in case.example(case.batch).items()}
+
+
+def _prepare(case: Case, folder: Path, ours: bool) -> None:
+    """The files that are measured, unless the folder has them."""
     torch.manual_seed(0)
     batches = [case.example(min(case.batch, 4)) for _ in range(CALIBRATION)]
     given = [tuple(batch.values()) for batch in batches]  # by position
-    inputs = {name: x.numpy() for name, x in case.example(case.batch).items()}
-    contenders: dict[str, Burst] = {}
     for name, group in (("single", 1), ("1x4", 4)):
         model = _pruned(case, group)
-        path = folder / f"{name}.skinny"
-        pack(model, path, example=given[0], compute="int8", calibration=given)
-        contenders[name] = burst(_caller(path, inputs))
+        _once(
+            folder / f"{name}.skinny",
+            lambda path, m=model: pack(
+                m, path, example=given[0], compute="int8", calibration=given
+            ),
+        )
         if group == 1:
             plain = folder / "fp32.skinny"
-            pack(model, plain, example=given[0])
-            contenders["fp32"] = burst(_caller(plain, inputs))
+            _once(plain, lambda path, m=model: pack(m, path, example=given[0]))
+    if ours:
+        return
+    inputs = _inputs(case)
+    wide = [{n: _wide(x.numpy(), case.batch) for n, x in batch.items()} for batch in batches]
+    named = dict(zip(load(plain).inputs, inputs.values(), strict=True))
+    model_path = folder / "model.onnx"
+    _once(model_path, lambda path: to_fixed_onnx(plain, path, named))
+    _once(folder / "openvino.xml", lambda path: _quantize_openvino(model_path, wide, path))
+    _once(folder / "ort.onnx", lambda path: _quantize_ort(model_path, wide, path))
+
+
+def _once(path: Path, make: Callable[[Path], object]) -> None:
+    if not path.exists():
+        make(path)
+
+
+def _run(title: str, case: Case, folder: Path, rounds: int, ours: bool) -> None:
+    inputs = _inputs(case)
+    nets = {name: load(folder / f"{name}.skinny", threads=THREADS) for name in OURS}
+    calls: dict[str, Callable[[], Any]] = {n: _caller(net, inputs) for n, net in nets.items()}
     if not ours:
-        named = dict(zip(load(plain).inputs, inputs.values(), strict=True))
-        to_fixed_onnx(plain, folder / "model.onnx", named)
-        wide = [{n: _wide(x.numpy(), case.batch) for n, x in batch.items()} for batch in batches]
-        contenders["openvino int8"] = burst(_openvino_int8(folder / "model.onnx", wide, inputs))
-        contenders["openvino bf16"] = burst(_openvino_bf16(folder / "model.onnx", inputs))
-        contenders["ort int8"] = burst(_ort_int8(folder, wide, inputs))
+        plain, hint = folder / "model.onnx", {"INFERENCE_PRECISION_HINT": "bf16"}
+        calls["openvino int8"] = _openvino(folder / "openvino.xml", _named(plain, inputs), {})
+        calls["openvino bf16"] = _openvino(plain, _named(plain, inputs), hint)
+        calls["ort int8"] = _ort(folder / "ort.onnx", _named(plain, inputs))
+    contenders: dict[str, Burst] = {name: burst(call) for name, call in calls.items()}
     best = best_of_bursts(contenders, rounds, case.calls)
     fastest = min([best[name] for name in ENGINES if name in best], default=None)
-    cells = [f"{best[n]:.3f}" if n in best else "-" for n in ("1x4", "single", "fp32", *ENGINES)]
+    cells = [f"{best[name]:.3f}" if name in best else "-" for name in (*OURS, *ENGINES)]
     for name, wanted in zip(("1x4", "single"), case.wanted, strict=True):
         cells.append("-" if fastest is None else f"{fastest / best[name]:.2f}")
         cells.append("-" if wanted is None else f"{wanted}")
+    taken = {name: _memory(folder / f"{name}.skinny", inputs) for name in OURS}
+    cells.append(" ".join(f"{taken[name] / taken['fp32']:.2f}" for name in ("1x4", "single")))
+    cells.append(f"{taken['fp32'] / 1e6:.1f}")
     print(row(title, *cells), flush=True)
 
 
@@ -136,11 +179,35 @@ def _pruned(case: Case, group: int) -> nn.Module:
     return model
 
 
-def _caller(path: Path, inputs: dict[str, np.ndarray]) -> Callable[[], Any]:
-    net = load(path, threads=THREADS)
-    names = list(net.inputs)
-    given = dict(zip(names, inputs.values(), strict=True))
+def _caller(net: Any, inputs: dict[str, np.ndarray]) -> Callable[[], Any]:
+    given = dict(zip(net.inputs, inputs.values(), strict=True))
     return lambda: net(**given) if len(given) > 1 else net(*given.values())
+
+
+def _memory(path: Path, inputs: dict[str, np.ndarray]) -> int:
+    """Bytes of its own that a process has more of after loading a network and calling it."""
+    with tempfile.TemporaryDirectory() as folder:
+        np.savez(Path(folder) / "inputs.npz", **inputs)
+        command = [sys.executable, "-c", _MEMORY, path, Path(folder) / "inputs.npz", str(THREADS)]
+        return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+_MEMORY = """
+import ctypes, sys, warnings
+import numpy as np
+from skinny.runtime import load
+warnings.simplefilter("ignore")
+with np.load(sys.argv[2]) as file:
+    inputs = [file[name] for name in file]
+def own():
+    ctypes.CDLL(None).malloc_trim(0)
+    return int(open("/proc/self/status").read().split("RssAnon:")[1].split()[0]) * 1024
+before = own()
+net = load(sys.argv[1], threads=int(sys.argv[3]))
+for _ in range(2):
+    net(**dict(zip(net.inputs, inputs))) if len(inputs) > 1 else net(*inputs)
+print(own() - before)
+"""
 
 
 def _named(path: Path, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -150,29 +217,29 @@ def _named(path: Path, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return dict(zip(names, batch.values(), strict=True))
 
 
-def _openvino_int8(path: Path, batches: list[Any], inputs: Any) -> Callable[[], Any]:
+def _quantize_openvino(path: Path, batches: list[Any], made: Path) -> None:
     openvino, nncf = importlib.import_module("openvino"), importlib.import_module("nncf")
     given = [_named(path, batch) for batch in batches]
-    model = nncf.quantize(openvino.Core().read_model(path), nncf.Dataset(given))
-    return _compiled(openvino, model, _named(path, inputs), {})
+    model = openvino.Core().read_model(path)
+    options = {}
+    if any(node.get_type_name() == "MVN" for node in model.get_ops()):  # layer norm
+        # NNCF fails on embeddings of positions, which do not depend on the input
+        embeddings = nncf.IgnoredScope(types=["Gather"], validate=False)
+        options = {"model_type": nncf.ModelType.TRANSFORMER, "ignored_scope": embeddings}
+    model = nncf.quantize(model, nncf.Dataset(given), **options)
+    openvino.save_model(model, made, compress_to_fp16=False)
 
 
-def _openvino_bf16(path: Path, inputs: Any) -> Callable[[], Any]:
+def _openvino(path: Path, given: Any, hint: dict[str, str]) -> Callable[[], Any]:
     openvino = importlib.import_module("openvino")
-    hint = {"INFERENCE_PRECISION_HINT": "bf16"}
-    return _compiled(openvino, openvino.Core().read_model(path), _named(path, inputs), hint)
-
-
-def _compiled(openvino: Any, model: Any, given: Any, hint: dict[str, str]) -> Callable[[], Any]:
     config = {"INFERENCE_NUM_THREADS": THREADS, "PERFORMANCE_HINT": "LATENCY", **hint}
-    compiled = openvino.Core().compile_model(model, "CPU", config)
+    core = openvino.Core()
+    compiled = core.compile_model(core.read_model(path), "CPU", config)
     return lambda: compiled(given)[0]
 
 
-def _ort_int8(folder: Path, batches: list[Any], inputs: Any) -> Callable[[], Any]:
-    onnxruntime = importlib.import_module("onnxruntime")
+def _quantize_ort(path: Path, batches: list[Any], made: Path) -> None:
     quantization = importlib.import_module("onnxruntime.quantization")
-    path, made = folder / "model.onnx", folder / "ort.onnx"
     left = iter([_named(path, batch) for batch in batches])
 
     class Reader(quantization.CalibrationDataReader):  # type: ignore[misc, name-defined]
@@ -180,12 +247,15 @@ def _ort_int8(folder: Path, batches: list[Any], inputs: Any) -> Callable[[], Any
             return next(left, None)
 
     quantization.quantize_static(path, made, Reader(), per_channel=True)
+
+
+def _ort(path: Path, given: Any) -> Callable[[], Any]:
+    onnxruntime = importlib.import_module("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = THREADS
-    session = onnxruntime.InferenceSession(made, options, providers=["CPUExecutionProvider"])
-    given = _named(path, inputs)
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     return lambda: session.run(None, given)[0]
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -150,9 +150,10 @@ void finish_vector(const int32_t* sums, const Int8Output& o, const Int8Piece* pi
 }
 
 #if defined(__AVX512F__)
-// Cells of four channels, without branches: the low byte of each rounded number goes to its place in
-// the cell, and the zero point is added to all bytes at once.
-template <Int8Output::Add add>
+// Cells of four channels, without branches. Where the limits are those of a byte (Whole), numbers are
+// packed with saturation, and NaN, the smallest integer, becomes 0; else the low byte of each rounded
+// number goes to its place in the cell, and the zero point is added to all bytes at once.
+template <Int8Output::Add add, bool Whole>
 void finish_cells(const int32_t* sums, size_t stride, const Int8Output& o, const Int8Piece* pieces,
                   const uint32_t* first, size_t vectors) {
   Vec scale[4], bias[4];
@@ -164,6 +165,8 @@ void finish_cells(const int32_t* sums, size_t stride, const Int8Output& o, const
   const Vec add_scale = Vec{} + o.add_scale;
   const __m512i zero = _mm512_set1_epi8(static_cast<char>(o.zero));
   const __m512i lanes = _mm512_set4_epi32(0x0C0C0C0C, 0x08080808, 0x04040404, 0);
+  const __m512i cell = _mm512_set4_epi32(0x0F0B0703, 0x0E0A0602, 0x0D090501, 0x0C080400);
+  const __m512i wide_zero = _mm512_set1_epi16(static_cast<int16_t>(o.zero));
   for (size_t i = 0; i < vectors; ++i, sums += stride) {
     const Int8Piece *begin = pieces + first[i], *end = pieces + first[i + 1];
     Vec added{};
@@ -171,7 +174,7 @@ void finish_cells(const int32_t* sums, size_t stride, const Int8Output& o, const
       for (const Int8Piece* p = begin; p < end; ++p)
         added = load_piece(added, o.from + p->add, p->first, p->count);
     const IVec bytes = (IVec)added;
-    __m512i cells{};
+    __m512i cells{}, whole[4];
     for (int c = 0; c < 4; ++c) {
       Vec y = floats(*reinterpret_cast<const IVecAnywhere*>(sums + c * V));
       y = y * scale[c] + bias[c];
@@ -182,13 +185,25 @@ void finish_cells(const int32_t* sums, size_t stride, const Int8Output& o, const
       if (add == Int8Output::Add::cells)
         added = floats((bytes >> 8 * c & 255) - o.add_zero) * add_scale;
       if (add != Int8Output::Add::nothing) y = y + added;
+      if (Whole) {
+        whole[c] = _mm512_cvtps_epi32(_mm512_min_ps(high, y * inverse));
+        continue;
+      }
       auto rounded_bits = (__m512i)(limited(y * inverse, low, high) + shifter);
       if (c == 0)
         cells = rounded_bits;
       else
         cells = _mm512_mask_shuffle_epi8(cells, 0x1111111111111111ull << c, rounded_bits, lanes);
     }
-    cells = _mm512_add_epi8(cells, zero);
+    if (Whole) {
+      __m512i low_pair = _mm512_packs_epi32(whole[0], whole[1]);
+      __m512i high_pair = _mm512_packs_epi32(whole[2], whole[3]);
+      cells = _mm512_packus_epi16(_mm512_adds_epi16(low_pair, wide_zero),
+                                  _mm512_adds_epi16(high_pair, wide_zero));
+      cells = _mm512_shuffle_epi8(cells, cell);
+    } else {
+      cells = _mm512_add_epi8(cells, zero);
+    }
     for (const Int8Piece* p = begin; p < end; ++p)
       store_piece(o.to + p->out, (Vec)cells, p->first, p->count);
   }
@@ -199,13 +214,14 @@ void finish(const int32_t* sums, size_t stride, const Int8Output& o, const Int8P
             const uint32_t* first, size_t vectors) {
 #if defined(__AVX512F__)
   if (o.cells && o.channels == 4) {
-    if (o.add == Int8Output::Add::nothing)
-      finish_cells<Int8Output::Add::nothing>(sums, stride, o, pieces, first, vectors);
-    else if (o.add == Int8Output::Add::floats)
-      finish_cells<Int8Output::Add::floats>(sums, stride, o, pieces, first, vectors);
-    else
-      finish_cells<Int8Output::Add::cells>(sums, stride, o, pieces, first, vectors);
-    return;
+    using Add = Int8Output::Add;
+    bool whole = o.low == static_cast<float>(-o.zero) && o.high == static_cast<float>(255 - o.zero);
+    auto run = whole ? finish_cells<Add::nothing, true> : finish_cells<Add::nothing, false>;
+    if (o.add == Add::floats)
+      run = whole ? finish_cells<Add::floats, true> : finish_cells<Add::floats, false>;
+    if (o.add == Add::cells)
+      run = whole ? finish_cells<Add::cells, true> : finish_cells<Add::cells, false>;
+    return run(sums, stride, o, pieces, first, vectors);
   }
 #endif
   for (size_t i = 0; i < vectors; ++i, sums += stride)
@@ -258,29 +274,38 @@ void dequantize(const float* cells, size_t count, float scale, int32_t zero,
 
 typedef uint8_t Bytes __attribute__((vector_size(4 * V), aligned(4), may_alias));
 
-void larger(const float* from, size_t count, float* to) {
-  size_t i = 0;
-  for (; i + V <= count; i += V) {
-    Bytes a = *reinterpret_cast<const Bytes*>(from + i), b = *reinterpret_cast<Bytes*>(to + i);
-    *reinterpret_cast<Bytes*>(to + i) = a > b ? a : b;
+inline Bytes larger(Bytes a, Bytes b) { return a > b ? a : b; }
+inline Bytes load_bytes(const float* from) { return *reinterpret_cast<const Bytes*>(from); }
+
+void largest_of_rows(const float* const* rows, size_t count, size_t width, float* to) {
+  size_t x = 0;
+  for (; x + V <= width; x += V) {
+    Bytes most = load_bytes(rows[0] + x);
+    for (size_t r = 1; r < count; ++r) most = larger(most, load_bytes(rows[r] + x));
+    *reinterpret_cast<Bytes*>(to + x) = most;
   }
-  auto a = reinterpret_cast<const uint8_t*>(from);
-  auto b = reinterpret_cast<uint8_t*>(to);
-  for (i *= 4; i < 4 * count; ++i) b[i] = a[i] > b[i] ? a[i] : b[i];
+  if (x == width) return;
+  size_t left = width - x;
+  Vec most = load_some(rows[0] + x, left);
+  for (size_t r = 1; r < count; ++r)
+    most = (Vec)larger((Bytes)most, (Bytes)load_some(rows[r] + x, left));
+  store_some(to + x, most, left);
 }
 
-void larger_every(const float* from, size_t step, size_t count, float* to) {
-  if (step == 1) return larger(from, count, to);
-  size_t i = 0;
-#if defined(__AVX512F__)
-  const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-  for (; i + V < count; i += V) {  // reads up to cell 2 V - 1: not the last, whose pair may be none
-    __m512i a = _mm512_permutex2var_epi32(_mm512_loadu_si512(from + 2 * i), even,
-                                          _mm512_loadu_si512(from + 2 * i + V));
-    _mm512_storeu_si512(to + i, _mm512_max_epu8(a, _mm512_loadu_si512(to + i)));
+// Every `step`-th of the cells from here on.
+inline Bytes load_every(const float* from, size_t step) {
+  if (step == 1) return load_bytes(from);
+  return (Bytes)alternate<0>(load(from), load(from + V));
+}
+
+void largest_of_windows(const float* from, size_t step, size_t length, size_t dilation,
+                        size_t count, float* to) {
+  for (size_t x = 0; x < count; x += V) {
+    const float* at = from + x * step;
+    Bytes most = load_every(at, step);
+    for (size_t k = 1; k < length; ++k) most = larger(most, load_every(at + k * dilation, step));
+    store_some(to + x, (Vec)most, count - x < V ? count - x : V);
   }
-#endif
-  for (; i < count; ++i) larger(from + 2 * i, 1, to + i);
 }
 
 // ---- fully connected layers
@@ -373,14 +398,16 @@ void dot_rows(const Int8Row& row, size_t words, const uint8_t* x, size_t x_strid
 
 }  // namespace
 
-const Int8Kernels int8{V, sums, finish, quantize, quantize_row, dequantize, larger,
-                       larger_every, dot_rows};
+const Int8Kernels int8{V, sums, finish, quantize, quantize_row, dequantize,
+                       largest_of_rows, largest_of_windows, dot_rows};
 #if defined(__AVX512F__)
-const Int8Kernels int8_vnni{V,      sums_vnni,  finish, quantize, quantize_row, dequantize,
-                            larger, larger_every, dot_rows_vnni};
+const Int8Kernels int8_vnni{V,          sums_vnni,       finish,
+                            quantize,   quantize_row,    dequantize,
+                            largest_of_rows, largest_of_windows, dot_rows_vnni};
 #elif defined(__AVX2__)
-const Int8Kernels int8_vnni{V,      sums_vnni,  finish, quantize, quantize_row, dequantize,
-                            larger, larger_every, dot_rows};
+const Int8Kernels int8_vnni{V,          sums_vnni,       finish,
+                            quantize,   quantize_row,    dequantize,
+                            largest_of_rows, largest_of_windows, dot_rows};
 #endif
 
 }  // namespace skinny::SKINNY_SET

@@ -55,6 +55,25 @@ void add_pool(TensorProgram& p, size_t samples, size_t source_sample_stride,
                      pool));
 }
 
+void add_lrn(TensorProgram& p, size_t samples, size_t source_sample_stride,
+             size_t target_sample_stride, const View& source, const View& target, int size,
+             float alpha, float beta, float k) {
+  ImageArena own = arena(p, samples, source_sample_stride, target_sample_stride);
+  check_samples(own, source, target);
+  require(source.compact() && target.compact() && source.size() == target.size() &&
+              source.channels == target.channels && size > 0,
+          "normalisation keeps the shape, of images without gaps");
+  Normalise step;
+  step.in = source;
+  step.out = target;
+  step.samples = own.samples;
+  step.size = size;
+  step.alpha = alpha;
+  step.beta = beta;
+  step.k = k;
+  p.add(step);
+}
+
 void add_space_to_depth(TensorProgram& p, size_t samples, size_t source_sample_stride,
                         size_t target_sample_stride, const View& source, const View& target,
                         const std::array<int64_t, 2>& stride, const std::vector<int64_t>& rows,
@@ -111,6 +130,8 @@ void bind_tensor_images(TensorBinding& program) {
            arg("factors").none() = nb::none())
       .def("add_pool", &add_pool, nb::kw_only(), samples, from_stride, to_stride, source, target,
            arg("pool"))
+      .def("add_lrn", &add_lrn, nb::kw_only(), samples, from_stride, to_stride, source, target,
+           arg("size"), arg("alpha"), arg("beta"), arg("k"))
       .def("add_space_to_depth", &add_space_to_depth, nb::kw_only(), samples, from_stride,
            to_stride, source, target, arg("stride"), arg("rows"), arg("columns"))
       .def("add_depthwise", &add_depthwise, nb::kw_only(), samples, from_stride, to_stride, source,

@@ -65,15 +65,17 @@ void add_fill(TensorProgram& p, const Tensor& target, float value) {
 }
 
 template <class Array>
-void check_shape(const Array& array, const Tensor& tensor) {
-  bool equal = array.ndim() == tensor.rank;
+void check_shape(const Array& array, const Tensor& tensor, size_t samples) {
+  bool equal = array.ndim() == tensor.rank && (samples == 1 || tensor.rank);
   for (size_t axis = 0; equal && axis < tensor.rank; ++axis)
-    equal = array.shape(axis) == tensor.shape[axis];
+    equal = array.shape(axis) == tensor.shape[axis] * (axis ? 1 : samples);
   require(equal, "an array must have the shape that was planned");
 }
 
 std::vector<double> run(const TensorProgram& p, const std::vector<nb::object>& inputs,
-                        const std::vector<nb::object>& outputs, size_t threads, bool timed) {
+                        const std::vector<nb::object>& outputs, size_t samples, size_t threads,
+                        bool timed) {
+  require(samples > 0 && samples <= max_offset, "a run needs a sample at least");
   require(inputs.size() == p.inputs().size() && outputs.size() == p.outputs().size(),
           "an array for each input and output is needed");
   require(threads > 0 && threads <= max_threads, "threads must be 1 to 1024");
@@ -87,17 +89,17 @@ std::vector<double> run(const TensorProgram& p, const std::vector<nb::object>& i
             "an input must be a contiguous array");
     require(read.back().dtype() == types()[static_cast<size_t>(p.inputs()[i].type)].dtype,
             "an input must be of the type that was planned");
-    check_shape(read.back(), p.inputs()[i].target);
+    check_shape(read.back(), p.inputs()[i].target, samples);
     from.push_back(read.back().data());
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     require(nb::try_cast(outputs[i], written.emplace_back(), false),
             "an output must be a contiguous, writable array of float32");
-    check_shape(written.back(), p.outputs()[i].source);
+    check_shape(written.back(), p.outputs()[i].source, samples);
     to.push_back(written.back().data());
   }
   nb::gil_scoped_release release;
-  return p.run(from, to, threads, timed);
+  return p.run(from, to, samples, threads, timed);
 }
 
 }  // namespace
@@ -117,10 +119,12 @@ void bind_tensors(nb::module_& m) {
       .def("add_copy", &add_copy, nb::kw_only(), arg("source"), arg("target"))
       .def("add_reindex", &add_reindex, nb::kw_only(), arg("source"), arg("target"), arg("index"))
       .def("add_fill", &add_fill, nb::kw_only(), arg("target"), arg("value"))
-      .def("workspace_bytes", &TensorProgram::workspace_bytes, nb::kw_only(), arg("threads"))
+      .def("workspace_bytes", &TensorProgram::workspace_bytes, nb::kw_only(), arg("samples") = 1,
+           arg("threads"))
       .def("generate", &TensorProgram::generate, nb::kw_only(), arg("max_bytes"),
            nb::call_guard<nb::gil_scoped_release>())
-      .def("run", &run, nb::kw_only(), arg("inputs"), arg("outputs"), arg("threads"), arg("timed"));
+      .def("run", &run, nb::kw_only(), arg("inputs"), arg("outputs"), arg("samples") = 1,
+           arg("threads"), arg("timed"));
   bind_tensor_axes(m, program);
   bind_tensor_images(program);
   bind_tensor_maps(m, program);

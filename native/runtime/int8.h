@@ -72,10 +72,12 @@ struct Int8Kernels {
   void (*quantize_row)(const float* from, size_t count, float inverse, int32_t zero, uint8_t* to);
   void (*dequantize)(const float* cells, size_t count, float scale, int32_t zero,
                      float* const* channels);
-  // to[i] = the larger of to[i] and from[i], for each byte of `count` cells.
-  void (*larger)(const float* from, size_t count, float* to);
-  // The same from every `step`-th cell, step being 1 or 2.
-  void (*larger_every)(const float* from, size_t step, size_t count, float* to);
+  // Each byte of `width` cells: the largest of `count` rows.
+  void (*largest_of_rows)(const float* const* rows, size_t count, size_t width, float* to);
+  // Each byte of `count` cells: the largest of `length` cells, `dilation` apart, of which the first
+  // is cell step * i, step being 1 or 2. Reads up to 2 lanes more.
+  void (*largest_of_windows)(const float* from, size_t step, size_t length, size_t dilation,
+                             size_t count, float* to);
   // Products of a row of weights with `vectors` rows of 64 * words bytes each.
   void (*dot)(const Int8Row& row, size_t words, const uint8_t* x, size_t x_stride, size_t vectors,
               int32_t* sums);

@@ -139,26 +139,48 @@ double MoveCells::work() const {
   return static_cast<double>(samples * target.view.size()) * ns_per_float;
 }
 
+// Windows of columns that begin evenly, 1 or 2 apart, and have `length` entries each, but for those
+// that the right edge cuts short: vectors of them are computed at a time.
+struct PoolCells::Even {
+  size_t begin = 0, end = 0, step = 1, length = 0;
+
+  Even(const Pool::Axis& columns, size_t width) {
+    size_t count = columns.begin.size(), dilation = static_cast<size_t>(columns.dilation);
+    auto at = [&](size_t x) { return static_cast<size_t>(columns.begin[x]); };
+    auto entries = [&](size_t x) {
+      return divide_up(static_cast<size_t>(columns.end[x]) - at(x), dilation);
+    };
+    for (size_t x = 0; x < count; ++x) length = std::max(length, entries(x));
+    while (begin < count && entries(begin) < length) ++begin;
+    end = begin + 1;
+    if (end < count && at(end) > at(begin)) step = at(end) - at(begin);
+    if (step > 2) {
+      end = begin;
+      return;
+    }
+    auto whole = [&](size_t x) {  // as far as there are columns
+      return divide_up(std::min(width - at(x), (length - 1) * dilation + 1), dilation);
+    };
+    while (end < count && at(end) == at(begin) + step * (end - begin) && entries(end) == whole(end))
+      ++end;
+  }
+
+  // Cells after a row that kernels read.
+  size_t reach(const Pool::Axis& columns) const {
+    return length * static_cast<size_t>(columns.dilation) + 2 * int8_kernels().lanes;
+  }
+};
+
 void PoolCells::run(const ThreadContext& context) const {
   const View &in = source.view, &out = target.view;
   const Pool::Axis &rows = pool->rows, &columns = pool->columns;
   const Int8Kernels& kernels = int8_kernels();
-  // Outputs whose windows are whole and evenly apart are computed as vectors; others one by one.
-  size_t whole = 0, begin_whole = 0, step = 0;
-  int32_t wide = 0;
-  for (size_t x = 0; x < out.width; ++x) wide = std::max(wide, columns.end[x] - columns.begin[x]);
-  while (begin_whole < out.width && columns.end[begin_whole] - columns.begin[begin_whole] < wide)
-    ++begin_whole;
-  if (begin_whole + 1 < out.width && columns.begin[begin_whole + 1] > columns.begin[begin_whole])
-    step = static_cast<size_t>(columns.begin[begin_whole + 1] - columns.begin[begin_whole]);
-  if (step == 1 || step == 2)
-    for (size_t x = begin_whole; x < out.width; ++x, ++whole)
-      if (columns.end[x] - columns.begin[x] != wide ||
-          static_cast<size_t>(columns.begin[x] - columns.begin[begin_whole]) !=
-              step * (x - begin_whole))
-        break;
+  const Even even(columns, in.width);
+  auto covered = reinterpret_cast<const float**>(context.scratch);
+  float* largest = context.scratch + pool->address_floats;
+  size_t dilation = static_cast<size_t>(columns.dilation);
+  std::fill_n(largest + in.width, even.reach(columns), 0.f);  // no byte is smaller
   auto [begin, end] = context.partition(samples * out.channels);
-  float* largest = context.scratch;
   for (size_t i = begin; i < end; ++i) {
     size_t sample = i / out.channels, channel = i % out.channels;
     const float* from = context.arena + sample * source.sample_stride + in.at(channel);
@@ -166,25 +188,30 @@ void PoolCells::run(const ThreadContext& context) const {
                 channel * out.channel_stride;
     fill_around(to, out, zero);
     for (size_t y = 0; y < out.height; ++y) {
-      std::fill_n(largest, in.width, 0.f);
+      size_t count = 0;
       for (int32_t r = rows.begin[y]; r < rows.end[y]; r += rows.dilation)
-        kernels.larger(from + static_cast<size_t>(r) * in.row_stride, in.width, largest);
+        covered[count++] = from + static_cast<size_t>(r) * in.row_stride;
+      kernels.largest_of_rows(covered, count, in.width, largest);
       float* row = to + out.origin + y * out.row_stride;
-      std::fill_n(row, out.width, 0.f);
-      for (int32_t c = 0; whole && c < wide; c += columns.dilation)
-        kernels.larger_every(largest + columns.begin[begin_whole] + c, step, whole,
-                             row + begin_whole);
+      if (even.begin < even.end)
+        kernels.largest_of_windows(largest + columns.begin[even.begin], even.step, even.length,
+                                   dilation, even.end - even.begin, row + even.begin);
       for (size_t x = 0; x < out.width; ++x) {
-        if (x == begin_whole && whole) x += whole;
+        if (x == even.begin) x = even.end;
         if (x >= out.width) break;
-        for (int32_t c = columns.begin[x]; c < columns.end[x]; c += columns.dilation)
-          kernels.larger(largest + c, 1, row + x);
+        auto first = static_cast<size_t>(columns.begin[x]);
+        kernels.largest_of_windows(
+            largest + first, 1, divide_up(static_cast<size_t>(columns.end[x]) - first, dilation),
+            dilation, 1, row + x);
       }
     }
   }
 }
 
-size_t PoolCells::scratch(size_t) const { return round_up(source.view.width, 16); }
+size_t PoolCells::scratch(size_t) const {
+  Even even(pool->columns, source.view.width);
+  return pool->address_floats + source.view.width + even.reach(pool->columns);
+}
 
 double PoolCells::work() const {
   return static_cast<double>(samples * source.view.size()) * 2 * ns_per_float;

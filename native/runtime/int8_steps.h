@@ -89,6 +89,9 @@ class PoolCells : public Step {
   void run(const ThreadContext& context) const override;
   size_t scratch(size_t n) const override;
   double work() const override;
+
+ private:
+  struct Even;
 };
 
 // A convolution on cells, with what follows it.

@@ -165,11 +165,20 @@ void Normalise::run(const ThreadContext& context) const {
   // In chunks, so that the channels of a window stay in the first-level cache.
   constexpr size_t chunk = 64;
   size_t chunks = (floats + chunk - 1) / chunk;
-  Range own = context.partition(chunks);
-  size_t begin = own.begin * chunk, end = std::min(floats, own.end * chunk);
-  if (begin >= end) return;
-  SKINNY_CHOOSE(pointwise).lrn(context.at(in.offset) + begin, context.at(out.offset) + begin,
-                               end - begin, in.channels, floats, size, alpha, beta, k);
+  Range own = context.partition(samples.count * chunks);
+  for (size_t sample = own.begin / chunks; sample * chunks < own.end; ++sample) {
+    size_t before = sample * chunks;
+    size_t begin = std::max(own.begin, before) - before, end = std::min(own.end - before, chunks);
+    const float* from = context.at(in.offset + sample * samples.in_stride);
+    float* to = context.at(out.offset + sample * samples.out_stride);
+    SKINNY_CHOOSE(pointwise).lrn(from + begin * chunk, to + begin * chunk,
+                                 std::min(floats, end * chunk) - begin * chunk, in.channels, floats,
+                                 size, alpha, beta, k);
+  }
+}
+
+double Normalise::work() const {
+  return static_cast<double>(samples.count * in.size()) * (5 + size) * ns_per_float / 2;
 }
 
 void Add::run(const ThreadContext& context) const {

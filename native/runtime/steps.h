@@ -239,9 +239,11 @@ class Scale : public Step {
 class Normalise : public Step {
  public:
   View in, out;
+  Samples samples;
   int size = 1;
   float alpha = 0, beta = 0, k = 1;
   void run(const ThreadContext& context) const override;
+  double work() const override;
 };
 
 // out[i][j][k][l] = left + right, a stride of zero where a side is broadcast.

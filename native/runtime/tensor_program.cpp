@@ -36,6 +36,11 @@ void load_integers(const Tensor& target, const T* from, const ThreadContext& con
     }
 }
 
+size_t bytes_of(CellType type) {
+  if (type == CellType::int64) return 8;
+  return type == CellType::uint8 || type == CellType::boolean ? 1 : 4;
+}
+
 void raise(const Mistake& mistake) {
   std::string beyond;
   if (mistake.index == INT32_MAX) beyond = " or more";
@@ -127,8 +132,9 @@ std::vector<size_t> TensorProgram::generate(size_t most) const {
   return generate_code(steps, 1, most);
 }
 
-size_t TensorProgram::workspace_bytes(size_t threads) const {
-  return (round_up(cells_ + arena_slack, 16) + threads * scratch_) * sizeof(float);
+size_t TensorProgram::workspace_bytes(size_t samples, size_t threads) const {
+  size_t arenas = samples < 2 ? 1 : std::min(samples, threads);
+  return (arenas * round_up(cells_ + arena_slack, 16) + threads * scratch_) * sizeof(float);
 }
 
 void TensorProgram::load(const Input& input, const void* from, const ThreadContext& context) const {
@@ -146,32 +152,62 @@ void TensorProgram::load(const Input& input, const void* from, const ThreadConte
   }
 }
 
+void TensorProgram::run_task(size_t i, const std::vector<const void*>& inputs,
+                             const std::vector<float*>& outputs, size_t sample,
+                             const ThreadContext& context) const {
+  size_t first = inputs_.size(), last = first + steps_.size();
+  if (i < first) {
+    auto from = static_cast<const uint8_t*>(inputs[i]);
+    size_t bytes = inputs_[i].target.size() * bytes_of(inputs_[i].type);
+    load(inputs_[i], from + sample * bytes, context);
+  } else if (i < last) {
+    steps_[i - first].step->run(context);
+  } else {
+    const Output& output = outputs_[i - last];
+    output.copy.run(output.source.from(context), outputs[i - last] + sample * output.source.size(),
+                    context.rank, context.size);
+  }
+}
+
 std::vector<double> TensorProgram::run(const std::vector<const void*>& inputs,
-                                       const std::vector<float*>& outputs, size_t threads,
-                                       bool timed) const {
+                                       const std::vector<float*>& outputs, size_t samples,
+                                       size_t threads, bool timed) const {
   size_t first = inputs_.size(), last = first + steps_.size(), count = last + outputs_.size();
   std::vector<size_t> counts = thread_counts(threads);
   size_t most = count ? *std::max_element(counts.begin(), counts.end()) : 1;
-  auto workspace = workspaces_.acquire(workspace_bytes(most) / sizeof(float));
-  float* scratches = workspace->data + round_up(cells_ + arena_slack, 16);
+  if (samples > 1) most = std::min(threads, samples);
+  Team team(most);
+  size_t apart = samples < team.size() || samples < 2 ? 0 : samples - samples % team.size();
+  size_t arena = round_up(cells_ + arena_slack, 16), own = arena + scratch_;
+  auto workspace = workspaces_.acquire(arena + scratch_ * team.size() +
+                                       (apart ? (team.size() - 1) * arena : 0));
   std::vector<double> seconds(timed ? steps_.size() : 0);
   Mistake mistake;
-  Team team(most);
-  for (size_t i = 0; i < count; ++i) {
-    size_t size = std::min(counts[i], team.size());
-    double start = timed ? now() : 0;
-    team.run(size, [&](size_t rank) {
-      ThreadContext context{workspace->data, 1, scratches + rank * scratch_, rank, size, &mistake};
-      if (i < first)
-        load(inputs_[i], inputs[i], context);
-      else if (i < last)
-        steps_[i - first].step->run(context);
-      else
-        outputs_[i - last].copy.run(outputs_[i - last].source.from(context), outputs[i - last],
-                                    rank, size);
+  auto run_timed = [&](size_t i, bool first_thread, const auto& task) {
+    double start = timed && first_thread ? now() : 0;
+    task();
+    if (timed && first_thread && i >= first && i < last) seconds[i - first] += now() - start;
+  };
+  if (apart)
+    team.run(team.size(), [&](size_t rank) {
+      float* data = workspace->data + rank * own;
+      ThreadContext context{data, 1, data + arena, 0, 1, &mistake};
+      auto [begin, end] = partition(apart, rank, team.size());
+      for (size_t sample = begin; sample < end; ++sample)
+        for (size_t i = 0; i < count; ++i)
+          run_timed(i, rank == 0, [&] { run_task(i, inputs, outputs, sample, context); });
     });
-    if (timed && i >= first && i < last) seconds[i - first] = now() - start;
-  }
+  for (size_t sample = apart; sample < samples; ++sample)
+    for (size_t i = 0; i < count; ++i) {
+      size_t size = std::min(counts[i], team.size());
+      run_timed(i, true, [&] {
+        team.run(size, [&](size_t rank) {
+          float* scratch = workspace->data + arena + rank * scratch_;
+          run_task(i, inputs, outputs, sample,
+                   {workspace->data, 1, scratch, rank, size, &mistake});
+        });
+      });
+    }
   workspaces_.recycle(std::move(workspace));
   if (mistake.found) raise(mistake);
   return seconds;

@@ -44,12 +44,17 @@ class TensorProgram {
   size_t cells() const { return cells_; }
   const std::vector<Input>& inputs() const { return inputs_; }
   const std::vector<Output>& outputs() const { return outputs_; }
-  size_t workspace_bytes(size_t threads) const;
+  size_t workspace_bytes(size_t samples, size_t threads) const;
   // As Engine::generate.
   std::vector<size_t> generate(size_t most) const;
-  // Seconds of each step if `timed`. Throws std::out_of_range for an input with a wrong index.
+  // Runs the program for each of `samples`, whose inputs and outputs follow each other. As many as
+  // divide evenly are each computed by one thread, from the first step to the last, so that values
+  // stay in its caches; the others by all threads together, step by step. Returns the seconds of
+  // each step, in the first thread, if `timed`. Throws std::out_of_range for an input with a wrong
+  // index.
   std::vector<double> run(const std::vector<const void*>& inputs,
-                          const std::vector<float*>& outputs, size_t threads, bool timed) const;
+                          const std::vector<float*>& outputs, size_t samples, size_t threads,
+                          bool timed) const;
 
  private:
   struct Constant {
@@ -61,6 +66,10 @@ class TensorProgram {
   Tensor checked(Tensor tensor) const;
   std::vector<size_t> thread_counts(size_t threads) const;
   void load(const Input& input, const void* from, const ThreadContext& context) const;
+  // Input, step or output number i.
+  void run_task(size_t i, const std::vector<const void*>& inputs,
+                const std::vector<float*>& outputs, size_t sample,
+                const ThreadContext& context) const;
 
   const size_t cells_;
   const double grain_;

@@ -695,6 +695,19 @@ class TensorProgram:
         target: _View,
         pool: Pool,
     ) -> None: ...
+    def add_lrn(
+        self,
+        *,
+        samples: int,
+        source_sample_stride: int,
+        target_sample_stride: int,
+        source: _View,
+        target: _View,
+        size: int,
+        alpha: float,
+        beta: float,
+        k: float,
+    ) -> None: ...
     def add_space_to_depth(
         self,
         *,
@@ -707,14 +720,17 @@ class TensorProgram:
         rows: Sequence[int],
         columns: Sequence[int],
     ) -> None: ...
-    def workspace_bytes(self, *, threads: int) -> int: ...
+    def workspace_bytes(self, *, samples: int = 1, threads: int) -> int: ...
     def generate(self, *, max_bytes: int) -> list[int]: ...
     def run(
         self,
         *,
         inputs: Sequence[NDArray[np.generic]],
         outputs: Sequence[_Floats],  # of any rank
+        samples: int = 1,
         threads: int,
         timed: bool,
     ) -> list[float]:
-        """Each step's seconds, if `timed`. An IndexError tells of an index out of range."""
+        """Runs the program for each sample; arrays have those of all, one after the other along
+        the first axis. Each step's seconds, if `timed`. An IndexError tells of an index out of
+        range."""

@@ -112,6 +112,44 @@ def test_a_network_stays_in_eight_bits_through_pooling_padding_and_sums():
     assert kernels.count("int8 to fp32") == 1
 
 
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_threads_compute_the_samples_of_a_batch_side_by_side_up_to_the_linear_layers(threads):
+    net = Net(5, 3, 9, 9)
+    y = net.node("relu", net.conv("x", (8, 3, 3, 3), zero=100))
+    y = net.node("lrn", y, size=3, alpha=0.1, beta=0.75, k=1.0)
+    y = net.node("relu", net.conv(y, (6, 8, 3, 3), padding=1))
+    y = net.node("reshape", y, shape=(5, 294))
+    graph = Graph((Input("x", "float32", net.shape),), tuple(net.nodes), (y,))
+    given = {"x": rng.standard_normal(net.shape).astype(np.float32)}
+    both = mixed(graph, given, net.tensors, threads=threads)
+    assert [part._samples for part in both._natives.values()] == [5]
+    (got,) = both.run(given)
+    for sample in range(5):
+        one = {"x": given["x"][sample : sample + 1]}
+        nodes = (*net.nodes[:-1], Node("reshape", ("v4",), (y,), {"shape": (1, 294)}))
+        single = Graph((Input("x", "float32", (1, 3, 9, 9)),), nodes, (y,))
+        np.testing.assert_array_equal(mixed(single, one, net.tensors).run(one)[0][0], got[sample])
+
+
+POOLS = [
+    ((1, 5, 40, 37), 3, 2, 1, 1, True),
+    ((2, 4, 9, 35), 2, 2, 0, 1, False),
+    ((1, 4, 20, 70), 3, 1, 1, 1, False),
+    ((1, 6, 21, 50), 3, 2, 0, 2, True),
+    ((1, 4, 30, 30), 5, 3, 2, 1, False),
+    ((1, 4, 3, 3), 3, 1, 0, 1, False),
+]
+
+
+@pytest.mark.parametrize(("shape", "kernel", "stride", "padding", "dilation", "ceil"), POOLS)
+def test_the_largest_byte_of_each_window(shape, kernel, stride, padding, dilation, ceil):
+    net = Net(*shape)
+    window = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
+    rounded = net.node("fake_quantize", "x", scale=0.03, zero=117)
+    pooled = net.node("max_pool", rounded, ceil=ceil, **{n: (v, v) for n, v in window.items()})
+    net.check(net.conv(pooled, (4, shape[1], 1, 1), scale=0.03, zero=117))
+
+
 def test_values_that_others_read_as_floats_are_floats_too():
     net = Net(1, 4, 10, 10)
     y = net.node("relu", net.conv("x", (8, 4, 3, 3), zero=50))

@@ -100,6 +100,15 @@ RIGHT = {
         "target": compact((2, 3, 3))._replace(offset=1000),
         "pool": _native.Pool(max=True, rows=HALVES, columns=HALVES),
     },
+    "add_lrn": {
+        **SAMPLES,
+        "source": IMAGE,
+        "target": IMAGE._replace(offset=1000),
+        "size": 3,
+        "alpha": 1.0,
+        "beta": 0.75,
+        "k": 1.0,
+    },
     "add_space_to_depth": {
         **SAMPLES,
         "source": IMAGE,
@@ -259,7 +268,7 @@ def test_ranges_of_channels_of_one_value_are_apart():
             call("add_copy", source=left, target=left._replace(offset=offset))
 
 
-IMAGES = ("add_conv", "add_depthwise", "add_pool", "add_space_to_depth")
+IMAGES = ("add_conv", "add_depthwise", "add_lrn", "add_pool", "add_space_to_depth")
 ADD = (Opcode.add, 3, 0, 1, 0)
 MISTAKES = [
     ("add_input", {"dtype": "float64"}, "must be of float32"),
@@ -328,6 +337,9 @@ MISTAKES = [
     ("add_recurrent", {"h": Tensor(0, 100, (2, 2), (4, 2))}, "must be neighbours"),
     ("add_recurrent", {"last_h": tensor(2, 2, offset=1001)}, "must not write what it reads"),
     ("add_pool", {"source": IMAGE._replace(offset=900)}, "must not write what it reads"),
+    ("add_lrn", {"source": IMAGE._replace(offset=950)}, "must not write what it reads"),
+    ("add_lrn", {"target": compact((2, 3, 3))._replace(offset=1000)}, "keeps the shape"),
+    ("add_lrn", {"size": 0}, "keeps the shape"),
     ("add_space_to_depth", {"target": OUT._replace(offset=150)}, "must not write what it reads"),
 ]
 

@@ -57,22 +57,31 @@ class Mixed:
     def _find_segments(self, weights: "SharedWeights", tensor_spec: TensorSpec) -> None:
         from skinny.runtime.lowering import native_nodes
         from skinny.runtime.native_segment import NativeSegment
+        from skinny.runtime.samples import divided
         from skinny.runtime.tensor_plan import Facts
 
         special = self._special
         facts = Facts(special.specs, special.constants, tensor_spec)
         natives = native_nodes(facts, special.nodes, self._graph.outputs)
-        self.items = segments(
+        found = segments(
             special,
             self._graph.outputs,
             lambda node: node.outputs[0] in natives,
             lambda node: self._low_memory and node.op in (*_LAYERS, "conv_transpose"),
         )
-        for at, item in enumerate(self.items):
-            if isinstance(item, Segment):
-                self._natives[at] = NativeSegment(
-                    item, facts, weights, self._tensor, weights.threads
+        self.items = []
+        for item in found:
+            if isinstance(item, Node):
+                self.items.append(item)
+                continue
+            for part, samples in divided(item, facts):
+                if all(map(is_view, part.nodes)):
+                    self.items += part.nodes
+                    continue
+                self._natives[len(self.items)] = NativeSegment(
+                    part, facts, weights, self._tensor, weights.threads, samples
                 )
+                self.items.append(part)
 
     @property
     def interpreted(self) -> list[str]:

@@ -1,6 +1,7 @@
 """A segment of a graph as a native program."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from skinny.graph.values import Array
 from skinny.runtime.images import InputError
 from skinny.runtime.lowering import lowering
 from skinny.runtime.memory import Account, MemoryLimitError
+from skinny.runtime.samples import of_one_sample
 from skinny.runtime.segments import Segment
 from skinny.runtime.shared_weights import Held, SharedWeights
 from skinny.runtime.step_info import StepInfo
@@ -21,10 +23,24 @@ class NativeSegment:
     """Planned when it is made; `prepare` reads the weights."""
 
     def __init__(
-        self, segment: Segment, facts: Facts, weights: SharedWeights, tensor: Tensor, threads: int
+        self,
+        segment: Segment,
+        facts: Facts,
+        weights: SharedWeights,
+        tensor: Tensor,
+        threads: int,
+        samples: int,
     ) -> None:
+        """samples: how many its nodes compute one by one (samples.py); 1 if they do not."""
+        self._samples = samples
         self._plan = TensorPlan(
-            segment.nodes, segment.inputs, segment.outputs, facts, weights, tensor, threads
+            segment.nodes,
+            segment.inputs,
+            segment.outputs,
+            of_one_sample(segment, facts) if samples > 1 else facts,
+            weights,
+            tensor,
+            threads,
         )
         self._program: TensorProgram | None = None
         self.code: list[int] = []  # bytes of each step's generated code
@@ -41,13 +57,15 @@ class NativeSegment:
 
     @property
     def steps(self) -> list[StepInfo]:
-        return self._plan.infos
+        """With the operations of all samples."""
+        return [replace(s, operations=self._samples * s.operations) for s in self._plan.infos]
 
     def estimate(self) -> int:
         """About how many bytes the program takes: its arena, constants and weights, and most of
         these while they are made."""
         plan = self._plan
-        return 4 * plan.cells + plan.constant_bytes + sum(self.layers().values()) + self.making()
+        arena = 4 * plan.cells * min(self._samples, plan.threads)
+        return arena + plan.constant_bytes + sum(self.layers().values()) + self.making()
 
     def layers(self) -> dict[str, int]:
         """About how many bytes the weights of each layer take, by the name of its result."""
@@ -65,9 +83,9 @@ class NativeSegment:
 
     def hold(self, account: Account, threads: int) -> None:
         """Adds what the program holds: its arena, constants and, once they are read, weights."""
-        arena = 4 * self._plan.cells
+        arena = 4 * self._plan.cells * min(self._samples, threads)
         if self._program is not None:
-            arena = self._program.workspace_bytes(threads=threads)
+            arena = self._program.workspace_bytes(samples=self._samples, threads=threads)
         account.add(id(self), arena + self._plan.constant_bytes + sum(self.code))
         for held in self._plan.held:
             if isinstance(held, Held):
@@ -89,7 +107,11 @@ class NativeSegment:
         program = self._program or self._plan.emit()
         try:
             seconds = program.run(
-                inputs=inputs, outputs=list(made.values()), threads=threads, timed=timed
+                inputs=inputs,
+                outputs=list(made.values()),
+                samples=self._samples,
+                threads=threads,
+                timed=timed,
             )
         except IndexError as problem:
             raise InputError(f"the network cannot take this input: {problem}") from None

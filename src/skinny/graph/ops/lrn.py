@@ -68,4 +68,5 @@ register(
     reference=_lrn,
     onnx={"LRN": _lrn_from_onnx},
     to_onnx=_write_lrn,
+    lowering="lrn",
 )

@@ -15,6 +15,8 @@ from skinny.runtime.step_info import StepInfo
 from skinny.runtime.strided import Shape, Tensor
 from skinny.runtime.tensor_plan import Cells, TensorPlan, Value
 
+_LINE = 16  # cells of a cache line
+_ALIASING = 256  # cells, or a multiple of these
 MOST_POOLS = 8  # between two layers, that are looked through
 
 
@@ -158,5 +160,9 @@ def as_tokens(plan: TensorPlan, x: Value, shape: Shape) -> Value:
 
 
 def compact_cells(shape: Shape) -> View:
-    """shape: [samples, channels, height, width]"""
-    return compact(cell_shape(shape[1:]))
+    """shape: [samples, channels, height, width]. Channels are not a large power of two apart: their
+    cells would then share few sets of the first-level cache."""
+    view = compact(cell_shape(shape[1:]))
+    if view.channel_stride % _ALIASING:
+        return view
+    return view._replace(channel_stride=view.channel_stride + _LINE)

@@ -87,7 +87,7 @@ def _source(plan: TensorPlan, node: Node, name: str, q: Quantization) -> tuple[C
         x = plan.value(name)
         tensor = strided.reshape(x.tensor, C.image(x.shape))
         assert tensor is not None
-        form = _geometry(plan, node)
+        form = _geometry(plan, node, C.compact_cells(tensor.shape))
         plain = form.space_to_depth is None
         view = form.view if plain else C.compact_cells(tensor.shape)
         found = C.quantized(plan, name, x.viewed(tensor), view, q)
@@ -136,10 +136,11 @@ def _addend(plan: TensorPlan, name: str, shape: Shape) -> Value | Cells:
 def _padded_view(plan: TensorPlan, name: str, shape: Shape) -> View:
     """The layout that all convolutions that read a value want; else without gaps."""
     users = plan.users(name)
-    forms = [_geometry(plan, user) for user in users if user.op == "conv_int8"]
+    own = C.compact_cells(shape)
+    forms = [_geometry(plan, user, own) for user in users if user.op == "conv_int8"]
     views = {form.view for form in forms}
     plain = all(form.space_to_depth is None for form in forms)
-    return views.pop() if len(views) == 1 and plain else C.compact_cells(shape)
+    return views.pop() if len(views) == 1 and plain else own
 
 
 def _convolve(
