@@ -49,8 +49,8 @@ struct Chain::Ring {
 #if defined(__GNUC__) && !defined(__clang__)
 __attribute__((optimize("no-tree-loop-distribute-patterns")))  // or the loop becomes a memset
 #endif
-void zero_padding(const View& view, const ThreadContext& context, Range channels) {
-  if (view.compact()) return;
+void zero_padding(const View& view, const ThreadContext& context, Range channels, Range rows) {
+  if (view.compact() || rows.begin == rows.end) return;
   auto zero = [&](size_t from, size_t to) {
     float* at = context.at(from);
     size_t floats = (to - from) * context.n;
@@ -60,13 +60,18 @@ void zero_padding(const View& view, const ThreadContext& context, Range channels
       for (size_t i = 0; i < floats; ++i) at[i] = 0;
   };
   for (size_t channel = channels.begin; channel < channels.end; ++channel) {
-    size_t position = view.offset + channel * view.channel_stride;
-    for (size_t row = 0; row < view.height; ++row) {
+    size_t position = rows.begin ? view.at(channel, rows.begin - 1) + view.width
+                                 : view.offset + channel * view.channel_stride;
+    for (size_t row = rows.begin; row < rows.end; ++row) {
       zero(position, view.at(channel, row));
       position = view.at(channel, row) + view.width;
     }
-    zero(position, view.offset + (channel + 1) * view.channel_stride);
+    if (rows.end == view.height) zero(position, view.offset + (channel + 1) * view.channel_stride);
   }
+}
+
+void zero_padding(const View& view, const ThreadContext& context) {
+  zero_padding(view, context, {0, view.channels}, context.partition(view.height));
 }
 
 // The parts of a tile that lie in one row of the output: segment(where it begins in the tile, the row,
@@ -285,7 +290,7 @@ void Chain::run(const ThreadContext& context) const {
   const jit::ChainCode* code = code_->get();
   if (grid.rows == 1 && samples.count == 1 && !pool && !split_channels && !factors &&
       !(code && code->needs_shapes())) {
-    zero_padding(grid.out, context, context.partition(out.channels));
+    zero_padding(grid.out, context);
     Grid own = grid.part(*this, context.partition(grid.row_vectors));
     run_tiles(own, context, {0, own.tiles_across}, nullptr);
     return;
@@ -297,7 +302,7 @@ void Chain::run(const ThreadContext& context) const {
     grid.in = in.shifted(sample * samples.in_stride);
     grid.out = out.shifted(sample * samples.out_stride);
     if (factors) grid.factors = context.at(factors->position + sample * factors->sample_stride);
-    zero_padding(grid.out, context, context.partition(out.channels));
+    zero_padding(grid.out, context);
     size_t first_own = std::max(begin, sample * each), last_own = std::min(end, (sample + 1) * each);
     if (first_own >= last_own) continue;
     Range own{first_own - sample * each, last_own - sample * each};

@@ -195,7 +195,7 @@ void Depthwise::convolve(const ThreadContext& context, const Strip& own, const f
 void Depthwise::run(const ThreadContext& context) const {
   for (size_t sample = 0; sample < samples_.count; ++sample)
     zero_padding(out_.shifted(sample * samples_.out_stride), context,
-                 context.partition(out_.channels));
+                 context.partition(out_.channels), {0, out_.height});
   auto [begin, end] = context.partition(samples_.count * in_.channels * strips_);
   if (direct_) {
     run_direct(context, {begin, end});

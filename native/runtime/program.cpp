@@ -26,7 +26,7 @@ struct WorkItem {
 void load_images(const Program& program, const Images& x, const WorkItem& item,
                  const ThreadContext& context) {
   const View& view = program.in;
-  zero_padding(view, context, context.partition(view.channels));
+  zero_padding(view, context, context.partition(view.channels), {0, view.height});
   size_t size = view.size(), n = item.n;
   if (n == 1 && x.floats && view.compact()) {
     auto [begin, end] = context.partition(size);

@@ -73,7 +73,7 @@ void Pooling::run(const ThreadContext& context) const {
   for (size_t sample = 0; sample < samples.count; ++sample) {
     View source = in.shifted(sample * samples.in_stride);
     View target = out.shifted(sample * samples.out_stride);
-    zero_padding(target, context, context.partition(out.channels));
+    zero_padding(target, context, context.partition(out.channels), {0, out.height});
     size_t line = std::max(begin, sample * each), last = std::min(end, (sample + 1) * each);
     for (; line < last; ++line) {
       size_t channel = line / out.height % out.channels, y = line % out.height;
@@ -107,7 +107,7 @@ void SpaceToDepth::run_channel(const ThreadContext& context, size_t sample, size
   auto height = static_cast<int64_t>(in.height), width = static_cast<int64_t>(in.width);
   View from_view = in.shifted(sample * samples.in_stride);
   View to_view = out.shifted(sample * samples.out_stride);
-  zero_padding(to_view, context, {channel, channel + 1});
+  zero_padding(to_view, context, {channel, channel + 1}, {0, out.height});
   for (size_t y = 0; y < out.height; ++y) {
     float* to = context.at(to_view.at(channel, y));
     int64_t from_y = static_cast<int64_t>(y) * stride_y + row[i];
@@ -149,14 +149,17 @@ void Activate::run(const ThreadContext& context) const {
                                     context.at(out.offset + begin), (end - begin) * context.n);
 }
 
+// Threads divide the positions of every channel, as convolutions divide them: what a thread reads
+// it mostly wrote itself, and another core's cache line takes long to come.
 void Scale::run(const ThreadContext& context) const {
   const PointwiseKernels& kernels = SKINNY_CHOOSE(pointwise);
-  size_t plane = in.height * in.width * context.n;
-  auto [begin, end] = context.partition(in.channels);
-  for (size_t c = begin; c < end; ++c) {
-    float* to = context.at(out.at(c));
-    kernels.scale(context.at(in.at(c)), to, plane, scale[c], shift[c]);
-    if (activation.kind != ActivationKind::none) kernels.activate(activation, to, to, plane);
+  auto [begin, end] = context.partition(in.height * in.width);
+  size_t floats = (end - begin) * context.n;
+  if (!floats) return;
+  for (size_t c = 0; c < in.channels; ++c) {
+    float* to = context.at(out.at(c) + begin);
+    kernels.scale(context.at(in.at(c) + begin), to, floats, scale[c], shift[c]);
+    if (activation.kind != ActivationKind::none) kernels.activate(activation, to, to, floats);
   }
 }
 

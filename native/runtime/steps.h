@@ -71,8 +71,10 @@ struct Samples {
   size_t count = 1, in_stride = 0, out_stride = 0;
 };
 
-// Zeroes the padding around the rows of `view`, for a range of its channels.
-void zero_padding(const View& view, const ThreadContext& context, Range channels);
+// Zeroes the padding around some rows of some channels of `view`; around those rows that are this
+// thread's when a team divides them.
+void zero_padding(const View& view, const ThreadContext& context, Range channels, Range rows);
+void zero_padding(const View& view, const ThreadContext& context);
 
 struct Stage {
   std::shared_ptr<const ConvWeights> weights;

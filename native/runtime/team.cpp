@@ -1,5 +1,9 @@
 #include "team.h"
 
+#if defined(__linux__)
+#include <pthread.h>
+#include <sched.h>
+#endif
 #include <unistd.h>
 
 #include <array>
@@ -16,11 +20,12 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::steady_clock;
 
-// How long a thread spins before it sleeps. Tasks follow each other within microseconds, and waking
-// a sleeping thread takes longer than that. But where another process has the other core, a
-// spinning thread keeps the thread it waits for from running.
-constexpr microseconds spin_for_others{10};
-constexpr microseconds spin_for_a_task{50};
+// How long a thread spins before it sleeps. To wake a thread takes up to some 50 microseconds on
+// virtual machines, so spinning for about twice as long never costs much more than sleeping would.
+// Shorter spins had threads fall asleep in turns, each while the other woke up. A longer one would
+// keep other processes from the core.
+constexpr microseconds spin_for_others{100};
+constexpr microseconds spin_for_a_task{200};
 
 inline void pause() {
 #if defined(__x86_64__)
@@ -46,6 +51,40 @@ void wait_while(const std::atomic<uint32_t>& value, uint32_t old, microseconds s
   while (!changed()) value.wait(old, std::memory_order_acquire);
 }
 
+// The processor that the calling thread runs on; -1 where the system does not tell.
+int current_cpu() {
+#if defined(__linux__)
+  return sched_getcpu();
+#else
+  return -1;
+#endif
+}
+
+// A set of processors: at first those that the calling thread may run on.
+class CpuSet {
+ public:
+#if defined(__linux__)
+  CpuSet() {
+    if (sched_getaffinity(0, sizeof set_, &set_)) CPU_ZERO(&set_);
+  }
+  bool remove(int cpu) {  // whether it was in the set
+    if (cpu < 0 || cpu >= CPU_SETSIZE || !CPU_ISSET(static_cast<size_t>(cpu), &set_)) return false;
+    CPU_CLR(static_cast<size_t>(cpu), &set_);
+    return true;
+  }
+  void bind(std::thread& thread) const {
+    if (CPU_COUNT(&set_))
+      (void)pthread_setaffinity_np(thread.native_handle(), sizeof set_, &set_);
+  }
+
+ private:
+  cpu_set_t set_;
+#else
+  bool remove(int) { return true; }
+  void bind(std::thread&) const {}
+#endif
+};
+
 }  // namespace
 
 // Tasks are numbered. claimed_[rank] is the number of the last task whose rank has been begun: who
@@ -53,6 +92,10 @@ void wait_while(const std::atomic<uint32_t>& value, uint32_t old, microseconds s
 // before the next one is published, so that a thread which wakes too late finds them claimed.
 class ThreadPool {
  public:
+  ThreadPool() {
+    for (auto& cpu : cpu_) cpu.store(-1, std::memory_order_relaxed);
+  }
+
   // Locks the pool for a team of `wanted` threads. Returns how many it has; 0 when it works for
   // another caller.
   size_t acquire(size_t wanted) {
@@ -66,7 +109,9 @@ class ThreadPool {
     } catch (const std::system_error&) {  // the system has no more threads: a smaller team
     } catch (const std::bad_alloc&) {
     }
-    return wanted < helpers_.size() + 1 ? wanted : helpers_.size() + 1;
+    size_t size = wanted < helpers_.size() + 1 ? wanted : helpers_.size() + 1;
+    separate(size);
+    return size;
   }
   void release() { busy_.unlock(); }
 
@@ -92,8 +137,26 @@ class ThreadPool {
   }
 
  private:
+  // Linux often wakes a thread on the processor of the thread that wakes it, and leaves both there as
+  // long as each sleeps often: they take turns on one processor while another is idle. So helpers
+  // found on the processor of another thread of the team are bound to those that have none.
+  void separate(size_t size) {
+    CpuSet free = allowed_;
+    free.remove(current_cpu());
+    std::vector<size_t> crowded;
+    for (size_t rank = 1; rank < size; ++rank) {
+      int cpu = cpu_[rank].load(std::memory_order_relaxed);
+      if (cpu >= 0 && !free.remove(cpu)) crowded.push_back(rank);
+    }
+    for (size_t rank : crowded) {
+      free.bind(helpers_[rank - 1]);
+      cpu_[rank].store(-1, std::memory_order_relaxed);  // until it runs there
+    }
+  }
+
   bool claim(size_t rank, uint32_t number) {
     uint32_t before = number - 1;
+    if (claimed_[rank].load(std::memory_order_relaxed) != before) return false;
     return claimed_[rank].compare_exchange_strong(before, number, std::memory_order_acq_rel);
   }
 
@@ -101,18 +164,23 @@ class ThreadPool {
     for (;;) {
       wait_while(number_, seen, spin_for_a_task);
       seen = number_.load(std::memory_order_acquire);
+      cpu_[rank].store(current_cpu(), std::memory_order_relaxed);
       if (!claim(rank, seen)) continue;
       call_(task_, rank);
       if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) left_.notify_one();
     }
   }
 
-  std::mutex busy_;
-  std::vector<std::thread> helpers_;
+  // What a task is published, claimed and ended by comes first and together: a small team then
+  // exchanges one cache line, and a line takes up to half a microsecond from core to core.
+  alignas(64) std::atomic<uint32_t> number_{0}, left_{0};
   const void* task_ = nullptr;
   void (*call_)(const void*, size_t) = nullptr;
   std::array<std::atomic<uint32_t>, max_threads> claimed_{};
-  std::atomic<uint32_t> number_{0}, left_{0};
+  std::array<std::atomic<int>, max_threads> cpu_;  // that each helper ran on last; -1: not known
+  const CpuSet allowed_;
+  std::mutex busy_;
+  std::vector<std::thread> helpers_;
 };
 
 namespace {

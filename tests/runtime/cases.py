@@ -285,6 +285,35 @@ def branches_joined() -> Builder:
 
 
 @case
+def dense_block() -> Builder:
+    """Each concatenation begins the next one; others read values too, and one comes twice."""
+    builder = Builder(3, 10, 10)
+    whole, channels = builder.conv(3, 4, (3, 3), padding=(1, 1)), 4
+    for _ in range(3):
+        builder.add("relu", whole)
+        grown = builder.conv(channels, 5, (3, 3), padding=(1, 1))
+        whole, channels = builder.add("concat", whole, grown, axis=1), channels + 5
+    first = builder.conv(channels, 4, (1, 1))
+    twice = builder.add("add", first, first)
+    builder.add("concat", first, whole, twice, first, axis=1)
+    pooled = builder.max_pool()
+    builder.add("relu", whole)
+    builder.add("concat", pooled, builder.max_pool(), axis=1)
+    builder.conv(2 * channels + 12, 6, (3, 3), padding=(1, 1))
+    return builder
+
+
+@case
+def flattened_in_a_concatenation() -> Builder:
+    builder = Builder(1, 16, 17)
+    half = builder.add("hardswish")
+    whole = builder.add("concat", "x", half, axis=2)
+    flat = [builder.add("flatten", name, start=1, end=-1) for name in (whole, half)]
+    builder.add("concat", *flat, axis=1)
+    return builder
+
+
+@case
 def sums_broadcast() -> Builder:
     builder = Builder(4, 6, 5)
     builder.add("adaptive_avg_pool", size=[1, 1])

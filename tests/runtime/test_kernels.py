@@ -82,6 +82,14 @@ def test_a_batch_norm_with_its_activation_and_a_concatenation(folder, activation
         check(builder, folder, images)
 
 
+def test_the_inputs_of_a_concatenation_are_written_where_they_belong(folder):
+    """But for one that comes twice."""
+    builder = CASES["dense_block"]()
+    packing.write(folder / "block.skinny", builder.tensors, graph=builder.graph())
+    rows = load(folder / "block.skinny", threads=1).profile(1, 1).rows
+    assert sum(row.kernel == "copy" for row in rows) == 2
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     inputs=st.integers(1, 300),

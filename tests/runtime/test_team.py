@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -83,3 +85,37 @@ def test_a_child_forked_while_others_compute_can_compute(busy):
             same = all(np.array_equal(run(engine, x, 3), expected) for _ in range(3))
             os._exit(0 if same else 1)
         assert finished(child)
+
+
+AFFINITY = """
+import os, time
+import numpy as np
+from test_team import COUNT, run, sigmoid_engine
+
+engine, x = sigmoid_engine(), np.zeros(COUNT, np.float32)
+known = set(os.listdir("/proc/self/task"))
+run(engine, x, threads=2)
+(helper,) = map(int, set(os.listdir("/proc/self/task")) - known)
+crowded = min(os.sched_getaffinity(0))
+os.sched_setaffinity(0, {crowded})
+os.sched_setaffinity(helper, {crowded})
+for _ in range(2000):
+    run(engine, x, threads=2)
+    if crowded not in os.sched_getaffinity(helper):
+        break
+    time.sleep(0.001)
+else:
+    raise SystemExit("both threads stayed on one processor")
+"""
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2,
+    reason="needs Linux and two processors",
+)
+def test_a_thread_on_the_processor_of_another_is_bound_to_the_others():
+    folder = os.path.dirname(__file__)
+    path = os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])
+    subprocess.run(
+        [sys.executable, "-c", AFFINITY], check=True, env={**os.environ, "PYTHONPATH": path}
+    )

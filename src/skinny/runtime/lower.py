@@ -37,6 +37,7 @@ def lower(program: Program, layers: list[Layer], start: str, end: str) -> None:
             layers, [end], lambda conv, layer: takes_residual(program, conv, layer)
         )
         _choose_padding(program, layers, start, end)
+        _choose_slices(program, layers)
     program.make(start)
     for layer in layers:
         _LOWER[layer.op](program, layer)
@@ -65,6 +66,21 @@ def _choose_padding(program: Program, layers: list[Layer], start: str, end: str)
         view = views.pop()
         if view is not None and not views and view != compact(program.shapes[name]):
             program.padded[name] = view
+
+
+def _choose_slices(program: Program, layers: list[Layer]) -> None:
+    """Values are written where the concatenation of their channels has them, so that it copies
+    nothing; those of a dense block all lie in the last one."""
+    makers = {layer.output: layer.op for layer in layers}
+    for layer in layers:
+        if layer.op != "concat" or _concat_outer(program, layer) != 1:
+            continue
+        start = 0
+        for name in layer.inputs:
+            able = makers.get(name, "reshape") not in ("flatten", "reshape")
+            if able and name not in program.slices and layer.inputs.count(name) == 1:
+                program.slices[name] = (layer.output, start)
+            start += math.prod(program.shapes[name])
 
 
 def _linear(program: Program, layer: Layer) -> None:
@@ -241,21 +257,51 @@ def _strides(sides: list[tuple[int, bool, bool]], operand: int) -> list[int]:
     return strides[::-1]
 
 
-def _concat(program: Program, layer: Layer) -> None:
-    for name in layer.inputs:
-        program.read(name)
-    program.make(layer.output)
+def _concat_outer(program: Program, layer: Layer) -> int:
+    """How many times the inputs of a concatenation follow each other in one image."""
     shape = program.shapes[layer.output]
-    outer = math.prod(shape[: layer.node["axis"] % (len(shape) + 1) - 1])
-    program.step(
-        StepInfo(layer.output, "concat", "copy"),
-        lambda: program.engine.add_concat(
+    return math.prod(shape[: layer.node["axis"] % (len(shape) + 1) - 1])
+
+
+def _concat(program: Program, layer: Layer) -> None:
+    """Inputs that were not written where they belong are copied there."""
+    outer = _concat_outer(program, layer)
+    program.make(layer.output)
+    if outer != 1:
+        for name in layer.inputs:
+            program.read(name)
+        program.step(
+            StepInfo(layer.output, "concat", "copy"),
+            lambda: program.engine.add_concat(
+                mode=program.mode,
+                sources=[program.view(name) for name in layer.inputs],
+                target=program.view(layer.output),
+                outer=outer,
+            ),
+        )
+        return
+    start = 0
+    for name in layer.inputs:
+        if program.slices.get(name) != (layer.output, start):
+            _copy_into(program, name, layer.output, start)
+        start += math.prod(program.shapes[name])
+
+
+def _copy_into(program: Program, name: str, whole: str, start: int) -> None:
+    """A step that copies a compact value into another one, from a position on."""
+    program.read(name)
+    program.read(whole)  # live until here at least
+
+    def emit() -> None:
+        offset = program.view(whole).offset + start
+        program.engine.add_concat(
             mode=program.mode,
-            sources=[program.view(name) for name in layer.inputs],
-            target=program.view(layer.output),
-            outer=outer,
-        ),
-    )
+            sources=[program.view(name)],
+            target=compact(program.shapes[name])._replace(offset=offset),
+            outer=1,
+        )
+
+    program.step(StepInfo(whole, "concat", "copy"), emit)
 
 
 _LOWER: dict[str, Callable[[Program, Layer], None]] = {

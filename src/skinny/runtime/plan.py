@@ -94,7 +94,7 @@ class Plan:
         self.code: dict[Mode, list[int]] = {}  # bytes of each step's generated code
         self.code_seconds: dict[Mode, float] = {}  # that one core took to make it
         once = [info for mode in (Mode.single, Mode.tail) for info in self.steps.get(mode, ())]
-        self._work = nanoseconds(once)
+        self._work, self._steps_once = nanoseconds(once), len(once)
         self._teams: dict[tuple[int, int], int] = {}
         self._team(1, threads)
 
@@ -133,7 +133,10 @@ class Plan:
             self._make_code(batch)
             if len(self._teams) >= _MOST_TEAMS:
                 self._teams.clear()
-            team = self._teams[batch, threads] = worth(batch * self._work, threads)
+            singles = self.singles(batch)
+            items = singles + -(-(batch - singles) // self._engine.lanes())
+            shared = self._steps_once if items < threads else 0
+            team = self._teams[batch, threads] = worth(batch * self._work, threads, shared)
         return team
 
     def _make_code(self, batch: int) -> None:

@@ -33,6 +33,8 @@ class Program:
         self.lanes = engine.lanes()
         self.n = self.lanes if mode == Mode.interleaved else 1  # images interleaved
         self.padded: dict[str, View] = {}  # values with padding; all others are compact
+        # values that lie in another one, from a position on: of a concatenation, or all of it
+        self.slices: dict[str, tuple[str, int]] = {}
         self._buffers: dict[str, Buffer] = {}
         self._temporaries: list[Buffer] = []
         self._emits: list[Callable[[], None]] = []
@@ -42,8 +44,12 @@ class Program:
 
     def make(self, name: str) -> None:
         """The next step writes this value."""
-        view = self.padded.get(name, compact(self.shapes[name]))
-        self._buffers[name] = Buffer(view, len(self._emits))
+        whole, _ = self.slice_of(name)
+        if whole not in self._buffers:
+            view = self.padded.get(whole, compact(self.shapes[whole]))
+            self._buffers[whole] = Buffer(view, len(self._emits))
+        self._buffers[name] = self._buffers[whole]
+        self.read(name)
 
     def read(self, name: str) -> None:
         """The next step reads this value."""
@@ -52,13 +58,23 @@ class Program:
     def alias(self, name: str, of: str) -> None:
         """A value is another one with a new shape."""
         self._buffers[name] = self._buffers[of]
+        self.slices[name] = (of, 0)
+
+    def slice_of(self, name: str) -> tuple[str, int]:
+        """The value that holds another one, and from which position on."""
+        start = 0
+        while name in self.slices:
+            name, more = self.slices[name]
+            start += more
+        return name, start
 
     def view(self, name: str) -> View:
         """Where a value lies, after memory planning."""
         buffer = self._buffers[name]
         if name in self.padded:
             return buffer.view
-        return compact(self.shapes[name])._replace(offset=buffer.view.offset)
+        offset = buffer.view.offset + self.slice_of(name)[1]
+        return compact(self.shapes[name])._replace(offset=offset)
 
     def temporary(self, view: View) -> Buffer:
         """A buffer that the next step writes and the one after it reads."""
@@ -91,7 +107,7 @@ class Program:
             mode=self.mode,
             positions=self.positions,
             source=self.view(start),
-            target=out._replace(offset=self._buffers[end].view.offset),
+            target=out._replace(offset=self.view(end).offset),
         )
         for emit in self._emits:
             emit()
