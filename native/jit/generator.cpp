@@ -9,8 +9,8 @@
 namespace skinny::jit {
 namespace {
 
-// The arguments of the functions, by the System V calling convention, and what else they use: all
-// of it the caller saves.
+// The registers of a function: its arguments in the order of the System V calling convention, and
+// others that the caller saves.
 constexpr Reg in = Reg::rdi, out = Reg::rsi, out_stride = Reg::rdx, values = Reg::rcx;
 constexpr Reg patches = Reg::r8;
 constexpr Reg row_stride = Reg::r8, row_stride_3 = Reg::r9, row_stride_5 = Reg::r10,

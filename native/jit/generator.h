@@ -9,7 +9,7 @@
 //   out = sum, clamped in the last block of taps
 //
 // Where channels are computed together, this is the body of a loop over neighbouring patches: the
-// processor fetches and decodes the instructions of some channels once for all of them.
+// processor fetches and decodes the instructions of some channels once for all these patches.
 //
 // Weights are no part of the code: they come in a stream of floats, in the order in which the code
 // reads them, together with biases and bounds.
@@ -33,8 +33,8 @@ struct Form {
   size_t lanes() const { return width == Width::bits512 ? 16 : 8; }
 };
 
-// 1 x 8 vectors, or whatever a tile has, of one channel: a weight is loaded once for all of them, and
-// the input comes from memory. The form for few non-zeros with AVX2.
+// 1 x 8 vectors, or whatever a tile has, of one channel: a weight is loaded once for all these vectors,
+// and the input comes from memory. The form for few non-zeros with AVX2.
 constexpr Form one_channel(size_t rows, size_t vectors) {
   return {Width::bits256, 1, rows, vectors};
 }
@@ -70,8 +70,8 @@ class Generator {
  public:
   explicit Generator(const Form& form) : form_(form), code_(form.width) {}
 
-  // Appends the functions that together compute a block. Throws std::invalid_argument for rows, taps
-  // and offsets that are none.
+  // Appends the functions that together compute a block. Throws std::invalid_argument for
+  // weights of other rows or taps, and for offsets that are too large.
   std::vector<Chunk> add(const Block& block);
 
   const std::vector<uint8_t>& code() const { return code_.bytes(); }

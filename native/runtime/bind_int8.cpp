@@ -221,6 +221,7 @@ void add_linear_int8(TensorProgram& p, size_t source, size_t source_stride, cons
 }  // namespace
 
 void bind_int8_weights(nb::module_& m) {
+  m.attr("MAX_INT8_TAPS") = max_int8_taps;
   nb::class_<Int8Weights>(m, "Int8Weights")
       .def("__init__",
            [](Int8Weights* self, const Bytes& quads, int zero, const Floats& scale,

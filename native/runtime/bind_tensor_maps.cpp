@@ -93,6 +93,8 @@ void bind_opcodes(nb::module_& m) {
 
 void bind_tensor_maps(nb::module_& m, TensorBinding& program) {
   bind_opcodes(m);
+  m.attr("MAX_MAP_REGISTERS") = Map::max_registers;
+  m.attr("MAX_MAP_SOURCES") = max_sources;
   program.def("add_map", &add_map, nb::kw_only(), nb::arg("sources"), nb::arg("target"),
               nb::arg("code"), nb::arg("numbers"));
 }

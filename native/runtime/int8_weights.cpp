@@ -68,7 +68,7 @@ const Int8Kernels& int8_kernels() {
 Int8Weights::Int8Weights(const int8_t* quads, size_t outputs, size_t taps, int32_t zero,
                          std::vector<float> scale, std::vector<float> bias)
     : outputs_(outputs), taps_(taps), scale_(std::move(scale)), bias_(std::move(bias)) {
-  require(outputs && taps && taps <= 1u << 16, "a layer in int8 has too many taps");
+  require(outputs && taps && taps <= max_int8_taps, "a layer in int8 has too many taps");
   require(scale_.size() == outputs && bias_.size() == outputs,
           "a scale and a bias for each output is needed");
   scale_.resize((outputs + 3) / 4 * 4);

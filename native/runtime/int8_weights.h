@@ -10,6 +10,7 @@
 
 namespace skinny {
 
+constexpr size_t max_int8_taps = 1 << 16;  // 16 bits number them
 constexpr size_t int8_block = 24;  // output channels whose sums are in registers, or in a cache
 
 // Quads of a convolution, or of a linear layer over tokens: those with a non-zero alone.

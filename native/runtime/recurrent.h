@@ -1,4 +1,4 @@
-// The gates of recurrent layers, for one moment of one sample.
+// The gates of recurrent layers, for one time step of one sample.
 #pragma once
 
 #include <cstddef>

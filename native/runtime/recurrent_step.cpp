@@ -80,8 +80,8 @@ size_t Recurrent::scratch(size_t) const {
 }
 
 double Recurrent::work() const {
-  auto moments = static_cast<double>(projected_.shape[0] * projected_.shape[1]);
-  return moments * ns_per_float *
+  auto time_steps = static_cast<double>(projected_.shape[0] * projected_.shape[1]);
+  return time_steps * ns_per_float *
          (weights_->work() + 8 * static_cast<double>(weights_->rows()));
 }
 

@@ -11,8 +11,9 @@ namespace skinny {
 
 class StripWeights {
  public:
-  // mask: flat bits over [rows][cols], low bit first; values: one for each one of the mask. None where strips would be slower than reading the weights as
-  // they are: without a kernel, for more than a cache holds, or for mostly empty slots.
+  // mask: flat bits over [rows][cols], low bit first; values: one for each set bit.
+  // None where strips would be slower than reading the weights as they are: without a kernel, for
+  // more than a cache holds, or for mostly empty slots.
   static std::optional<StripWeights> make(const uint8_t* mask, const float* values,
                                           size_t rows, size_t cols);
 

@@ -71,6 +71,9 @@ def symbols_decode(
 TILE_VECTORS: int  # at most, in one tile
 MAX_BYTE_TAPS: int  # of a block whose tap indices are bytes
 MAX_TAPS: int  # of a block of a sparse convolution
+MAX_INT8_TAPS: int  # of a layer in int8
+MAX_MAP_REGISTERS: int  # of elementwise code
+MAX_MAP_SOURCES: int  # of elementwise code
 MAX_OFFSET: int  # positions of an arena, and floats to a tap
 MAX_THREADS: int
 

@@ -90,6 +90,17 @@ def test_a_large_tensor_is_checked_while_it_is_decoded(tmp_path, rng, role):
         file.read("weight")
 
 
+def test_a_system_without_threads_reads_as_well(tmp_path, rng, monkeypatch):
+    def start(self):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("threading.Thread.start", start)
+    layer = rng.standard_normal(1 << 19).astype(np.float32)
+    packing.write(tmp_path / "large.skinny", {"layer": layer})
+    with packing.open(tmp_path / "large.skinny") as file:
+        assert np.array_equal(file.read("layer"), layer)
+
+
 def test_every_flipped_bit_is_noticed(path):
     """Whatever byte changes: opening or verifying fails, with a named error."""
     good = path.read_bytes()

@@ -115,4 +115,4 @@ def _read(line: bytes) -> Record:
             str(sparsity): greedy.as_counts(counts) for sparsity, counts in searched.items()
         }
         return Record(config, Run(config, kept["result"], kept["metrics"]), greedy=searched)
-    raise ValueError("its search of layers is none")
+    raise ValueError("its search of layers is damaged")

@@ -64,12 +64,20 @@ class CheckedParts(Mapping[str, Any]):
         array = self._source.read(part.begin + begin, part.begin + end)
         self._taken[part] = end
         self._wait()
-        if array.nbytes < _WORTH_A_THREAD:
+        if array.nbytes < _WORTH_A_THREAD or not self._starts_thread(array):
             self._state.update(content(array))
-        else:  # beside whatever the caller does with it, which takes as long
-            self._thread = Thread(target=self._state.update, args=(content(array),))
-            self._thread.start()
         return array
+
+    def _starts_thread(self, array: NDArray[np.uint8]) -> bool:
+        """Take the checksum while the caller decodes the array, which takes as long; False where
+        the system has no more threads."""
+        thread = Thread(target=self._state.update, args=(content(array),))
+        try:
+            thread.start()
+        except RuntimeError:
+            return False
+        self._thread = thread
+        return True
 
     def digest(self) -> str:
         """The checksum of all parts; reads what has not been taken."""

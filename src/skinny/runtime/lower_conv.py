@@ -11,12 +11,9 @@ from skinny.runtime.fuse import NONE, Activation, Layer
 from skinny.runtime.layout import Buffer, Shape, View, compact
 from skinny.runtime.program import Program
 from skinny.runtime.step_info import StepInfo
-from skinny.runtime.tiles import choose_tile
+from skinny.runtime.tiles import TILES_PER_THREAD, choose_tile
 from skinny.runtime.windows import axes
 
-# One image: where each thread gets at least this many tiles, threads split a layer by tiles and its
-# layers are chained; in smaller layers, threads split the output channels.
-_TILES_PER_THREAD = 2
 _MAX_FUSED_POOL = 4  # rows under a pooling window that is fused into the chain before it
 
 
@@ -33,7 +30,7 @@ def joinable(program: Program, before: Layer, layer: Layer) -> bool:
     if not plain or program.n > 1:
         return plain
     _, height, width = program.shapes[layer.output]
-    enough = TILE_VECTORS * program.lanes * _TILES_PER_THREAD * program.threads
+    enough = TILE_VECTORS * program.lanes * TILES_PER_THREAD * program.threads
     return height * width >= enough
 
 
@@ -131,9 +128,7 @@ def lower_conv(program: Program, layer: Layer) -> None:
     row_stride = width if one_row else form.view.row_stride
     tile = choose_tile(height, width, row_stride, program.lanes, program.n)
     split_channels = (
-        program.n == 1
-        and len(layer.nodes) == 1
-        and tile.tiles < _TILES_PER_THREAD * program.threads
+        program.n == 1 and len(layer.nodes) == 1 and tile.tiles < TILES_PER_THREAD * program.threads
     )
     pool = None if layer.pool is None else pool_windows(layer.pool, out)
 

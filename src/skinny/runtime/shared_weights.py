@@ -194,11 +194,11 @@ def _quads(weight: NDArray[np.int8], groups: int) -> NDArray[np.int8]:
 
 
 def _mirrored(weight: Floats, groups: int) -> Floats:
-    """[inputs, outputs / groups, *kernel] as [outputs, inputs / groups, *kernel], turned round."""
+    """[inputs, outputs / groups, *kernel] as [outputs, inputs / groups, *kernel], flipped."""
     inputs, outputs, *kernel = weight.shape
     apart = weight.reshape(groups, inputs // groups, outputs, *kernel).swapaxes(1, 2)
-    turned = np.flip(apart, tuple(range(3, apart.ndim)))
-    return turned.reshape(groups * outputs, inputs // groups, *kernel)
+    flipped = np.flip(apart, tuple(range(3, apart.ndim)))
+    return flipped.reshape(groups * outputs, inputs // groups, *kernel)
 
 
 def _linear(weight: Floats, dense: bool) -> LinearWeights:

@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 from skinny._native import MAX_BYTE_TAPS, MAX_TAPS, TILE_VECTORS
 
+# Where each thread gets at least this many tiles, threads split a layer by tiles; in smaller
+# layers, they split the output channels.
+TILES_PER_THREAD = 2
 _TAPS_PER_BLOCK = 10  # non-zeros of an output channel in a block, at least
 _CACHE_FRACTION = 0.85  # of the first-level cache, for the input of a block
 

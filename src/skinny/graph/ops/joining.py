@@ -1,4 +1,4 @@
-"""Values put together: concatenated, padded, repeated, turned round."""
+"""Values put together: concatenated, padded, repeated, flipped."""
 
 from typing import Any
 

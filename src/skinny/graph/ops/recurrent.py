@@ -45,7 +45,7 @@ def _specs(gates: int) -> Any:
 
 
 def _workspace(a: Attributes, x: Spec, *state: Spec) -> int:
-    """The input's projections, with and without a bias, and the gates of one moment."""
+    """The input's projections, with and without a bias, and the gates of one time step."""
     rows: int = a.weight_input.shape[0]
     return 8 * rows * math.prod(x.shape[:2]) + 32 * rows * x.shape[1]
 

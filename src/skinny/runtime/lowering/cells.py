@@ -1,7 +1,7 @@
 """Values in eight bits: cells of four channels of a pixel, in the arena beside the floats.
 
-A value lies in cells where all that reads it wants the same scale and zero point; whoever wants
-floats of it gets a copy.
+A value lies in cells if all nodes that read it want the same scale and zero point; a node that
+wants floats reads a copy.
 """
 
 import math
@@ -33,7 +33,7 @@ def cell_shape(shape: Shape) -> Shape:
 
 def tokens(shape: Shape, lanes: int) -> Shape | None:
     """[samples, features, 1, tokens] of the values [.., tokens, features] of a linear layer; None
-    for fewer than a vector of them."""
+    for fewer tokens than a vector has lanes."""
     *leading, features = shape
     if math.prod(leading) < lanes:
         return None
@@ -111,8 +111,8 @@ def dequantized(plan: TensorPlan, cells: Cells) -> Value:
         ),
     )
     if cells.tokens:
-        turned = strided.permute(made.tensor, (0, 3, 2, 1))
-        whole = strided.reshape(turned, cells.shape)
+        transposed = strided.permute(made.tensor, (0, 3, 2, 1))
+        whole = strided.reshape(transposed, cells.shape)
         assert whole is not None
         return made.viewed(whole)
     whole = strided.reshape(made.tensor, cells.shape)

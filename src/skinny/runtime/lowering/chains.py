@@ -8,11 +8,7 @@ from skinny.runtime.layout import View, compact
 from skinny.runtime.lowering.stages import Stage, kernel, native, operations
 from skinny.runtime.step_info import StepInfo
 from skinny.runtime.tensor_plan import TensorPlan, Value
-from skinny.runtime.tiles import choose_tile
-
-# Where each thread gets at least this many tiles, threads split a layer by tiles; in smaller
-# layers, they split the output channels.
-TILES_PER_THREAD = 2
+from skinny.runtime.tiles import TILES_PER_THREAD, choose_tile
 
 
 class Images(NamedTuple):

@@ -7,7 +7,7 @@ reader's expression.
 import math
 from collections.abc import Callable
 
-from skinny._native import Opcode
+from skinny._native import MAX_MAP_REGISTERS, MAX_MAP_SOURCES, Opcode
 from skinny.graph import Node, operation
 from skinny.graph.graph import Operand
 from skinny.runtime import strided
@@ -18,8 +18,8 @@ from skinny.runtime.strided import Shape, Tensor
 from skinny.runtime.tensor_plan import Constant, Expression, Facts, Lowering, TensorPlan, Value
 
 Term = Value | Expression | float
-_MOST_REGISTERS = 52  # of 64: one more node adds at most six
-_MOST_SOURCES = 20  # of 23
+_MOST_REGISTERS = MAX_MAP_REGISTERS - 12  # one more node adds at most six
+_MOST_SOURCES = MAX_MAP_SOURCES - 3  # one more node adds at most three
 _READABLE = ("float32", "bool", "uint8", "int32")
 
 

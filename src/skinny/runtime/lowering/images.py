@@ -9,7 +9,7 @@ from skinny.graph import Node, operation
 from skinny.runtime import strided
 from skinny.runtime.convolution import Geometry, geometry
 from skinny.runtime.layout import View, compact
-from skinny.runtime.lowering.chains import TILES_PER_THREAD, Images, convolve, image_view, images
+from skinny.runtime.lowering.chains import Images, convolve, image_view, images
 from skinny.runtime.lowering.depthwise import convolve_depthwise, is_depthwise
 from skinny.runtime.lowering.gates import gated
 from skinny.runtime.lowering.int8 import pool as pool_cells
@@ -19,6 +19,7 @@ from skinny.runtime.lowering.stages import Stage, absorb
 from skinny.runtime.step_info import StepInfo
 from skinny.runtime.strided import Shape, Tensor
 from skinny.runtime.tensor_plan import Cells, Expression, Facts, Lowering, TensorPlan, Value
+from skinny.runtime.tiles import TILES_PER_THREAD
 from skinny.runtime.windows import axes
 
 _WINDOW = {"kernel": 1, "stride": 1, "padding": 0, "dilation": 1, "size": 1}

@@ -6,7 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skinny._native import ActivationKind, Int8Matrix, Int8Weights, Pool, TensorProgram
+from skinny._native import (
+    MAX_INT8_TAPS,
+    ActivationKind,
+    Int8Matrix,
+    Int8Weights,
+    Pool,
+    TensorProgram,
+)
 from skinny.graph import Node
 from skinny.runtime import strided
 from skinny.runtime.convolution import Geometry, geometry
@@ -51,7 +58,7 @@ def _accepts_conv(facts: Facts, node: Node) -> bool:
     if weight is None or spec.ndim not in (3, 4):
         return False
     taps = -(-spec.shape[1] // 4) * math.prod(weight.shape[2:])
-    return taps <= 1 << 16 and weight.shape[0] * taps <= _MOST_QUADS
+    return taps <= MAX_INT8_TAPS and weight.shape[0] * taps <= _MOST_QUADS
 
 
 def _geometry(plan: TensorPlan, node: Node, given: View | None = None) -> Geometry:

@@ -20,17 +20,17 @@ def _expanded(value: Value, outer: Shape) -> Value:
     return value.viewed(strided.expand(value.tensor, (*outer, *value.shape[-2:])))
 
 
-def _turned(value: Value) -> Value:
+def _transposed(value: Value) -> Value:
     """The transposed matrices."""
     last = len(value.shape) - 1
     return value.viewed(strided.permute(value.tensor, [*range(last - 1), last, last - 1]))
 
 
-def _made(plan: TensorPlan, name: str, shape: Shape, *, turned: bool) -> Value:
-    """A new value as matrices of this shape, their columns or, if turned, their rows contiguous."""
+def _made(plan: TensorPlan, name: str, shape: Shape, *, transposed: bool) -> Value:
+    """A new value as matrices of this shape; columns are contiguous, of transposed ones rows."""
     last = len(shape) - 1
-    order = (*range(last - 1), last, last - 1) if turned else range(last + 1)
-    whole = Tensor(0, 0, shape, strided.ordered(shape, order, 1 if turned else 0, plan.lanes))
+    order = (*range(last - 1), last, last - 1) if transposed else range(last + 1)
+    whole = Tensor(0, 0, shape, strided.ordered(shape, order, 1 if transposed else 0, plan.lanes))
     named = strided.reshape(whole, plan.spec(name).shape)
     assert named is not None  # a vector is a matrix of one row or column
     y = plan.values[name] = plan.new(named.shape, named.strides)
@@ -54,10 +54,10 @@ def _matmul(plan: TensorPlan, node: Node) -> None:
     a, b = _expanded(a, outer), _expanded(b, outer)
     # Where rows of `a` lie beside each other, as those of feature-major tokens do, the transposed
     # product is computed: its result lies like `a`.
-    turned = a.shape[-2] > 1 and a.tensor.strides[-2] == 1
-    y = _made(plan, node.output, (*outer, a.shape[-2], b.shape[-1]), turned=turned)
-    if turned:
-        a, b, y = _turned(b), _turned(a), _turned(y)
+    transposed = a.shape[-2] > 1 and a.tensor.strides[-2] == 1
+    y = _made(plan, node.output, (*outer, a.shape[-2], b.shape[-1]), transposed=transposed)
+    if transposed:
+        a, b, y = _transposed(b), _transposed(a), _transposed(y)
     if b.shape[-1] > 1 and b.tensor.strides[-1] != 1:
         b = plan.copied(b, strided.row_major(b.shape))
     plan.step(
@@ -77,7 +77,7 @@ def _attention(plan: TensorPlan, node: Node) -> None:
     if len(node.inputs) > 3:
         mask = plan.value(node.inputs[3])
         mask = mask.viewed(strided.expand(mask.tensor, (*outer, queries, keys)))
-    y = _made(plan, node.output, (*outer, queries, v.shape[-1]), turned=True)
+    y = _made(plan, node.output, (*outer, queries, v.shape[-1]), transposed=True)
     scale = 1 / math.sqrt(size) if node["scale"] is None else float(node["scale"])
     work = 2 * math.prod(outer) * queries * keys * (size + v.shape[-1])
     plan.step(

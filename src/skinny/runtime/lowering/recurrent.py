@@ -1,4 +1,4 @@
-"""LSTM and GRU: the input's product for all moments at once, then the state's, moment by moment."""
+"""LSTM and GRU: the input's product for all time steps at once, then the state's in turn."""
 
 from skinny._native import LinearWeights, TensorProgram
 from skinny.graph import Node

@@ -1,5 +1,5 @@
-"""Transposed convolutions: the input with zeros between its elements, convolved with the kernel
-turned round."""
+"""Transposed convolutions: the input with zeros between its elements, convolved with the
+flipped kernel."""
 
 import math
 
