@@ -11,6 +11,7 @@ from skinny.experiments.runs import Run
 from skinny.experiments.study import Study
 
 _ALPHA = 0.05
+_POINTS = 0.1  # of error that rounding may cost
 _STEPS = ("three times the epochs", "restarting the learning rate", "removing half of the weights")
 
 
@@ -25,6 +26,34 @@ def files(study: Study, found: Files, times: Times) -> str:
         "and one thread, seed 0, exact weights.\n\n"
         f"{files_table.table(study, found, times)}\n"
     )
+
+
+def coded_by_others(studies: Sequence[Study], found: Files, peers: Files) -> str:
+    """The same weights in other programs' hands; nothing where none has been tried."""
+    tables, said = [], []
+    for study in studies:
+        if not study.cited or not (table := files_table.coded_by_others(study, found, peers)):
+            continue
+        network = study.title.split(", ", 1)[1]
+        tables.append(f"{network}:\n\n{table}\n")
+        said += [
+            f"{network}, {arm.label}: nncodec {theirs[0]:.1f} kB at {theirs[1]:.2f} %, ours "
+            f"{ours[0]:.1f} kB at {ours[1]:.2f} % with 4 bits"
+            for arm in (files_table.those_in(arm, peers) for arm in study.arms)
+            if (theirs := files_table.least(arm, peers, "nncodec", within=_POINTS)) is not None
+            and (ours := files_table.point(arm, found, "codebook4")) is not None
+        ]
+    if not tables:
+        return ""
+    head = (
+        "### Other codecs on the same weights\n\nnncodec 2.1.3 (ISO 15938-17) rounds to even steps "
+        "(the larger qp, the coarser) and codes by contexts; zipnn 0.5.4 loses nothing. Their "
+        "bytes are those of the weights alone; ours are whole files, with graph, labels and "
+        "preprocessing (about 0.6 kB). Means over seeds, of those that were coded so. At errors of "
+        f"at most {_POINTS} points more than those of the exact weights, nncodec's smallest and, "
+        f"rounded after training, ours: {'; '.join(said)}.\n"
+    )
+    return "\n".join([head, *tables])
 
 
 def protocol(studies: Sequence[Study]) -> str:

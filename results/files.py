@@ -2,13 +2,16 @@
 
     python results/files.py pack OUT.jsonl RUN...
     python results/files.py time OUT.jsonl RUN...
+    python results/files.py peers OUT.jsonl RUN...
 
 `pack` packs each run with its weights as they are and, if nine tenths of them were removed, rounded
 (even steps of 8 bits, codebooks of 2 to 4, and within the size of Deep Compression's files), and
 tests each file on the images that the run is judged by. `time` runs the exact files of the networks
 of seed 0 with one thread, one image at a time, in Skinny and in the engines that are installed,
-which get the same network as dense layers (`skinny bench`). A line for each file; runs that
-OUT.jsonl has already are left out.
+which get the same network as dense layers (`skinny bench`). `peers` codes the weights of networks
+with a tenth of their weights or less, seeds 0 to 2, by other programs (in .venv-codecs, see
+benchmarks/peers/codecs_worker.py). A line for each file; runs that OUT.jsonl has already are left
+out.
 """
 
 import json
@@ -19,11 +22,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+
+from skinny import data
 from skinny.training import RunFolder, load_run
 from skinny.training.config import identity
+from skinny.training.evaluation import evaluate
+from skinny.training.loading import TrainedRun
 from skinny.training.packed import accuracies, pack_trained
 
+HERE = Path(__file__).parent
+CODECS = HERE.parent / ".venv-codecs/bin/python"
 VALUES = ("exact", "int8", "codebook4", "codebook3", "codebook2")
+SEEDS = 3  # whose weights are coded by other programs
 FEW = 0.9  # the sparsity from which on rounding is tried
 DEEP_COMPRESSION = {"lenet-300-100": 27_000, "lenet-5": 44_000}  # bytes, at no loss
 
@@ -32,6 +44,7 @@ def main(argv: list[str]) -> None:
     commands: dict[str, Callable[[Path], Iterator[dict[str, Any]]]] = {
         "pack": packed,
         "time": timed,
+        "peers": coded_by_others,
     }
     if len(argv) < 3 or argv[0] not in commands:
         raise SystemExit(__doc__)
@@ -49,6 +62,8 @@ def main(argv: list[str]) -> None:
 
 
 def packed(run: Path) -> Iterator[dict[str, Any]]:
+    if RunFolder(run).config().quantize is not None:
+        return  # the run's own file is as small as it gets, and its size is in its record
     trained = load_run(run)
     config = trained.config
     few = config.method != "dense" and config.sparsity > FEW
@@ -72,6 +87,34 @@ def packed(run: Path) -> Iterator[dict[str, Any]]:
             _, found = accuracies(trained, file)
             error = 100 * sum(found.errors) / sum(found.images)
             yield {"values": name, "bytes": file.stat().st_size, "error": round(error, 4)}
+
+
+def coded_by_others(run: Path) -> Iterator[dict[str, Any]]:
+    config = RunFolder(run).config()
+    if config.sparsity < FEW or config.seed >= SEEDS or config.quantize is not None:
+        return
+    trained = load_run(run)
+    state = trained.model.state_dict()
+    with tempfile.TemporaryDirectory() as folder:
+        weights = Path(folder) / "weights.npz"
+        np.savez(weights, **{name: tensor.numpy() for name, tensor in state.items()})
+        command = [CODECS, HERE.parent / "benchmarks/peers/codecs_worker.py", weights, folder]
+        told = subprocess.run(command, check=True, capture_output=True, text=True)
+        for line in told.stdout.splitlines():
+            if line.startswith("{"):  # nncodec talks, too
+                found = json.loads(line)
+                with np.load(found.pop("decoded")) as decoded:
+                    own = {name: torch.from_numpy(decoded[name]) for name in state}
+                trained.model.load_state_dict(own)
+                yield found | {"error": round(100 * error_of(trained), 4)}
+
+
+def error_of(trained: TrainedRun) -> float:
+    batches = data.test_batches(
+        trained.dataset, batch_size=256, device=torch.device("cpu"), whiten=trained.config.whiten
+    )
+    found = evaluate(trained.model, batches, len(trained.dataset.classes))
+    return sum(found.errors) / sum(found.images)
 
 
 def timed(run: Path) -> Iterator[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,8 @@ _ROUNDED = {
 
 def read_files(path: Path) -> Files:
     found: dict[str, dict[str, dict[str, float]]] = {}
+    if not path.exists():
+        return found
     for line in path.read_text("utf-8").splitlines():
         entry = json.loads(line)
         found.setdefault(entry["run"], {})[entry["values"]] = entry
@@ -70,6 +73,40 @@ def table(study: Study, files: Files, times: Times) -> str:
         engines = [f"{taken[name]:.3f}" if taken else "–" for name in ("skinny", *ENGINES)]
         rows.append([arm.label, str(packed), *cells, *engines])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def least(arm: Result, files: Files, kind: str, within: float) -> tuple[float, float] | None:
+    """The smallest (kB, error) of one kind whose error is that of the exact weights, or `within`
+    points more."""
+    if not arm.runs:
+        return None
+    ways = [way for way in files[identity(arm.runs[0].config)] if way.startswith(kind)]
+    points = [found for way in ways if (found := point(arm, files, way)) is not None]
+    return min((p for p in points if p[1] <= error(arm) + within), default=None)
+
+
+def those_in(arm: Result, files: Files) -> Result:
+    """The arm with those of its runs that the files are of."""
+    return replace(arm, runs=tuple(run for run in arm.runs if identity(run.config) in files))
+
+
+def coded_by_others(study: Study, files: Files, peers: Files) -> str:
+    """A row for each arm whose weights other programs have coded, beside our own files."""
+    arms = [arm for arm in (those_in(arm, peers) for arm in study.arms) if arm.runs]
+    ways = {
+        values: None
+        for arm in arms
+        for run in arm.runs
+        for values in peers[identity(run.config)]  # in the order they were tried in
+    }
+    ours = {"exact": "Skinny, as trained", "codebook4": "Skinny, 4 bits"}
+    head = ["arm", "n", *(f"{text}: kB, error" for text in (*ours.values(), *ways))]
+    rows = [head, ["---", *["---:"] * (len(head) - 1)]]
+    for arm in arms:
+        cells = [_cell(point(arm, files, values)) for values in ours]
+        cells += [_cell(point(arm, peers, values)) for values in ways]
+        rows.append([arm.label, str(len(arm.runs)), *cells])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows) if arms else ""
 
 
 def _cell(found: tuple[float, float] | None) -> str:

@@ -26,7 +26,9 @@ skinny reproduce cifar10 --scale paper --runs runs --records results/records/cif
 skinny record runs/cifar10-airnet-* --into results/records/cifar10.jsonl
 
 # What their packed files take and how they err, with exact and with rounded weights, and how long
-# the networks of seed 0 take (the second alone on its machine).
+# the networks of seed 0 take (the second alone on its machine); and what other codecs make of the
+# same weights (benchmarks/requirements-codecs.txt).
 python results/files.py pack results/records/files.jsonl runs/lenet-* runs/cifar10-airnet-*
 python results/files.py time results/records/times.jsonl runs/lenet-* runs/cifar10-airnet-*
+python results/files.py peers results/records/codecs.jsonl runs/lenet-*
 python results/write.py

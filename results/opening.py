@@ -14,22 +14,30 @@ from skinny.experiments.study import Result, Study
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Sizes with a known error, as published: (kB, error in per cent, who, side of the name)
+# Sizes with a known error, as published: (kB, error in per cent, who, where the name stands)
+_PLACES = {  # offset, alignment
+    "right": ((5, -3), "left"),
+    "above": ((0, 9), "center"),
+    "below": ((2, -11), "left"),
+}
 _PUBLISHED = {
     "LeNet-300-100": (
         (27.0, 1.58, "Deep Compression", "right"),
-        (8.6, 1.9, "entropy-penalised", "right"),
+        (8.6, 1.9, "entropy-penalised", "below"),
     ),
     "LeNet-5": (
-        (44.0, 0.74, "Deep Compression", "left"),
+        (44.0, 0.74, "Deep Compression", "above"),
         (2.8, 1.0, "entropy-penalised", "right"),
     ),
 }
 _STEEP = 0.95
 
 
-def picture(studies: Mapping[str, Study], files: Files, times: Times) -> Drawing:
-    """{network: its study}: test error against the size of the file, whole and skinny."""
+def picture(
+    studies: Mapping[str, Study], small: Mapping[str, Study], files: Files, times: Times
+) -> Drawing:
+    """{network: its study}: test error against the size of the file, whole and skinny. small: the
+    studies of the same networks with trained codebooks."""
 
     def paint(axes: "Axes") -> None:
         for (network, study), colour in zip(studies.items(), SERIES, strict=False):
@@ -42,23 +50,26 @@ def picture(studies: Mapping[str, Study], files: Files, times: Times) -> Drawing
                 beside = steep and arm is not exact[0][2]
                 axes.annotate(
                     _name(arm, times, ", " if steep else "\n"), (x, y),
-                    xytext=(-6, 2) if beside else (0, 6), textcoords="offset points",
+                    xytext=(-6, 2) if beside else (-3, 7), textcoords="offset points",
                     ha="right" if beside else "center", fontsize=8, color=colour,
                 )  # fmt: skip
-            if rounded := sorted(_rounded(arms, files), key=_size):
-                axes.plot([x for x, _, _ in rounded], [y for _, y, _ in rounded], "s", ms=4,
+            if rounded := list(_rounded(arms, files)):
+                axes.plot([x for x, _ in rounded], [y for _, y in rounded], "s", ms=4,
                           mfc="none", color=colour,
-                          label=f"{network}, weights of 4 bits")  # fmt: skip
-            for x, y, who, side in _PUBLISHED[network]:
+                          label=f"{network}, rounded to 4 bits")  # fmt: skip
+            if few := list(_few_bits(small[network])):
+                axes.plot([x for x, _ in few], [y for _, y in few], "D", ms=4, color=colour,
+                          label=f"{network}, trained with 3 or 4 bits")  # fmt: skip
+            for x, y, who, place in _PUBLISHED[network]:
+                offset, align = _PLACES[place]
                 axes.plot([x], [y], "x", color=LIGHT["dense"])
                 axes.annotate(
-                    who, (x, y), xytext=(5 if side == "right" else -5, -3),
-                    textcoords="offset points", ha="left" if side == "right" else "right",
-                    fontsize=7, color=LIGHT["dense"],
+                    who, (x, y), xytext=offset, textcoords="offset points", ha=align, fontsize=7,
+                    color=LIGHT["dense"],
                 )  # fmt: skip
         axes.set_xscale("log")
         axes.set_xlim(2900, 1.2)  # from large to small
-        axes.set_ylim(0, 2.4)
+        axes.set_ylim(0, max(2.4, 0.3 + max(axes.dataLim.y1, 0)))
         axes.set_xticks([1000, 300, 100, 30, 10, 3], ["1,000", "300", "100", "30", "10", "3"])
         axes.minorticks_off()
         axes.set_xlabel("size of the file, kB")
@@ -72,16 +83,23 @@ def picture(studies: Mapping[str, Study], files: Files, times: Times) -> Drawing
         "Errors and sizes of whole and skinny networks",
         "Means over seeds; how many times fewer weights, and how long an image takes on one core. "
         "To the right, files are smaller. Squares: the same networks with their weights rounded "
-        "to 16 values a layer after training; crosses: as published.",
+        "to 16 values a layer after training; diamonds: trained with 8 or 16 values a layer; "
+        "crosses: as published.",
         paint,
         size=(6.6, 4.0),
     )
 
 
-def _rounded(arms: Iterable[Result], files: Files) -> Iterator[tuple[float, float, Result]]:
+def _rounded(arms: Iterable[Result], files: Files) -> Iterator[tuple[float, float]]:
     for arm in arms:
         if (found := table.point(arm, files, "codebook4")) is not None:
-            yield (*found, arm)
+            yield found
+
+
+def _few_bits(study: Study) -> Iterator[tuple[float, float]]:
+    for arm in study.arms:
+        if arm.runs and arm.config.quantize is not None:
+            yield table.kilobytes(arm), table.error(arm)
 
 
 def _size(point: tuple[float, float, Result]) -> float:
@@ -98,12 +116,12 @@ def has_whole(study: Study) -> bool:
     return {"dense", "sdnn"} <= {arm.config.method for arm in study.arms if arm.runs}
 
 
-def sentences(lenet: Study, files: Files, times: Times) -> str:
-    """What a newcomer should take away, from LeNet-300-100's study."""
+def sentences(lenet: Study, few_bits: Study, times: Times) -> str:
+    """What a newcomer should take away, from LeNet-300-100's study and that of its codebooks."""
     arms = {arm.label: arm for arm in lenet.arms if arm.runs}
     whole, twelfth, fewest = arms["dense"], arms["SDNN-12x"], arms["SDNN-56x"]
     seeds = len(whole.runs)
-    small = table.point(fewest, files, "int8")
+    small = next((a for a in few_bits.arms if a.label == "SDNN-56x, codebook4" and a.runs), None)
     said = [
         "Skinny takes most of the weights out of a network while it trains; what that costs is "
         "measured here on images that no network was trained on.",
@@ -114,8 +132,9 @@ def sentences(lenet: Study, files: Files, times: Times) -> str:
         f"Its file shrinks from {table.kilobytes(whole):,.0f} kB to {table.kilobytes(twelfth):.0f} "
         f"and {table.kilobytes(fewest):.0f} kB"
         + (
-            f", and where the 56th is also rounded to 8 bits, to {small[0]:.0f} kB at "
-            f"{small[1]:.2f} % errors"
+            f", and where the weights of the 56th share 16 values a layer, trained with them, to "
+            f"{table.kilobytes(small):.1f} kB at {table.error(small):.2f} % errors (n = "
+            f"{len(small.runs)})"
             if small
             else ""
         )

@@ -77,12 +77,19 @@ def make() -> tuple[str, dict[str, Drawing], str]:
     times = files_table.read_times(RECORDS / "times.jsonl")
     claims = {study.title.split(", ")[1]: study for study in tables["lenet"] if study.cited}
     trained = {name: study for name, study in claims.items() if opening.has_whole(study)}
-    drawing = opening.picture(trained, files, times)
-    words = opening.sentences(claims["LeNet-300-100"], files, times)
+    books = {
+        study.title.split(", ")[1]: study
+        for study in tables["lenet"]
+        if study.title.endswith("codebooks")
+    }
+    drawing = opening.picture(trained, books, files, times)
+    words = opening.sentences(claims["LeNet-300-100"], books["LeNet-300-100"], times)
     texts = [f"# Results\n\n{shown(drawing, figures)}\n\n{words}\n"]
     texts.append(f"## LeNets on all of MNIST\n\n{status('lenet')}\n\n{commands()}\n")
     texts.append(answers.search(searched("lenet")) + "\n")
     texts += [answers.files(study, files, times) for study in trained.values()]
+    peers = files_table.read_files(RECORDS / "codecs.jsonl")
+    texts.append(answers.coded_by_others(tables["lenet"], files, peers))
     texts.append(record_section("lenet", tables["lenet"] + search("lenet"), figures))
     told = answers.protocol(tables["protocol"])
     texts.append(f"## Whose protocol?\n\n{told}\n\n{status('protocol')}\n")

@@ -20,7 +20,7 @@ def cifar10(data: str, scale: Scale) -> Experiment:
     return Experiment(
         "cifar10",
         "All of CIFAR-10",
-        "What does a network keep that is trained on all images, and to above 90 %?",
+        "What does a fast network keep that is trained on all images?",
         (Panel("airnet of half width", (dense(base), *skinny), against="dense"),),
         seeds=(0, 1),
     )
