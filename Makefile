@@ -81,7 +81,7 @@ SANITIZED = PYTHONPATH=$(SANITIZE)/tree ASAN_OPTIONS=detect_leaks=0 \
     LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
     $(SANITIZE)/venv/bin/python
 SANITIZE_CASES ?= 1000
-SANITIZED_TESTS := $(patsubst %,tests/runtime/test_%.py,kernels seam) \
+SANITIZED_TESTS := $(patsubst %,tests/runtime/test_%.py,kernels pooling seam engine_seam) \
     $(wildcard tests/runtime/test_tensor_*.py) \
     $(patsubst %,tests/packing/test_%.py,bitmask entropy symbols)
 sanitize:
@@ -121,7 +121,8 @@ test-arm: arm-python
 	cp -R src/skinny $(ARM)/tree/ && rm -f $(ARM)/tree/skinny/_native*.so
 	$(ARM)/venv/bin/cmake --install $(ARM)/native --prefix $(ARM)/tree
 	test "$$($(EMULATED) -c 'from skinny import native; print(native.extension().isa())')" = neon
-	for tests in $(SANITIZED_TESTS:%=neon:%) baseline:tests/runtime/test_kernels.py; do \
+	for tests in $(SANITIZED_TESTS:%=neon:%) \
+	    $(patsubst %,baseline:tests/runtime/test_%.py,kernels pooling); do \
 	    echo $$tests | tr : " "; done | \
 	xargs -P 2 -L 1 sh -c 'SKINNY_ISA=$$0 $(EMULATED) -m pytest -q -p no:cacheprovider \
 	    --hypothesis-profile=ci --confcutdir=$$(dirname $$1) $$1 > $(ARM)/$$0-$$(basename $$1).log 2>&1; \

@@ -172,6 +172,9 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
         "g": nn.utils.parametrizations.weight_norm(nn.Linear(9, 5))}),
     "spectral_norm": (lambda x, f: f(x), (C,), {
         "f": nn.utils.parametrizations.spectral_norm(nn.Conv2d(4, 3, 3)).eval()}),
+    "computed by torch from stored tensors": (lambda x, f, g: (f(x), g(x)), (r(2, 4),), {
+        "f": nn.utils.parametrizations.orthogonal(nn.Linear(4, 3), orthogonal_map="cayley"),
+        "g": nn.utils.parametrizations.orthogonal(nn.Linear(4, 4))}),
     "pools": (lambda x: (F.max_pool2d(x, 3, 2, 1), F.avg_pool2d(x, 2), F.max_pool2d(x[0], 2),
                          F.avg_pool2d(x, 3, 2, 1, True, False), F.adaptive_avg_pool2d(x, (2, None)),
                          F.adaptive_avg_pool2d(x, 4), F.adaptive_max_pool2d(x, 2),

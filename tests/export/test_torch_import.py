@@ -74,6 +74,19 @@ def test_an_imported_function_computes_what_torch_computes(name):
             agree(run(**named), network(*inputs))
 
 
+def test_random_numbers_are_no_stored_tensors():
+    class Noisy(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(4))
+
+        def forward(self, x):
+            return x + torch.special.bessel_j0(torch.rand_like(self.scale))
+
+    with pytest.raises(UnsupportedOperationError, match=r"rand_like.*bessel_j0"):
+        imported(Noisy(), torch.zeros(2, 4))
+
+
 def test_every_aten_operation_of_the_registry_is_used_by_a_function():
     used = set()
     for name in FUNCTIONS:

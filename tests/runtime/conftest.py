@@ -2,6 +2,8 @@ import importlib.util
 import sys
 from pathlib import Path
 
+import pytest
+
 
 def _load(name: str) -> None:
     """Makes a helper beside this file importable by the tests, as `runtime_<name>`."""
@@ -14,5 +16,10 @@ def _load(name: str) -> None:
     spec.loader.exec_module(module)
 
 
-for helper in ("builder", "cases", "tensors"):
+for helper in ("builder", "cases", "compare", "tensors"):
     _load(helper)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("kernels")

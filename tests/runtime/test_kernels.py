@@ -1,35 +1,16 @@
 """The kernels against the NumPy reference. No torch here: `make sanitize` runs this file under
 AddressSanitizer and UBSan, test_isa.py with every instruction set."""
 
-import itertools
-import re
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from runtime_builder import Builder
 from runtime_cases import CASES
+from runtime_compare import batch_sizes, check
 
 from skinny import _native, packing
-from skinny.runtime import load, reference
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("kernels")
-
-
-def check(builder: Builder, folder, *images: int, threads: int = 2) -> None:
-    """One network for batches of all these sizes, the first images of one batch."""
-    path = folder / "net.skinny"
-    packing.write(path, builder.tensors, graph=builder.graph())
-    x = builder.batch(max(images))
-    wanted = reference.run(builder.graph(), builder.tensors.__getitem__, x)[0]
-    net = load(path, threads=threads)
-    for size in images:
-        scale = max(np.abs(wanted[:size]).max(), 1e-6)
-        np.testing.assert_allclose(net(x[:size]), wanted[:size], rtol=1e-4, atol=1e-5 * scale)
+from skinny.runtime import load
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -221,100 +202,6 @@ def test_the_blocks_of_a_convolution_must_be_alike():
         )
 
 
-def batch_sizes() -> list[int]:
-    """Image by image, interleaved, and both, with and without lanes that stay empty."""
-    lanes = _native.Engine.lanes()
-    return [1, 3, lanes, lanes + 1, 3 * lanes - 1]
-
-
-@st.composite
-def poolings(draw, height, width):
-    """Adds a pooling of any geometry to a builder; its windows fit an image of this size."""
-
-    def pair(low, high):
-        return draw(st.tuples(st.integers(low, high), st.integers(low, high)))
-
-    op = draw(st.sampled_from(["max_pool", "max_pool", "avg_pool", "adaptive_avg_pool"]))
-    if op == "adaptive_avg_pool":
-        size = [draw(st.integers(1, side + 2)) for side in (height, width)]
-        return lambda builder: builder.add(op, size=size)
-    kernel = pair(1, 4)
-    options = {
-        "stride": pair(1, 4),
-        "padding": tuple(draw(st.integers(0, k // 2)) for k in kernel),
-        "ceil": draw(st.booleans()),
-    }
-    if op == "max_pool":
-        options["dilation"] = tuple(
-            draw(st.integers(1, min(3, (side + 2 * p - 1) // (k - 1)) if k > 1 else 3))
-            for k, p, side in zip(kernel, options["padding"], (height, width), strict=True)
-        )
-    else:
-        options["count_include_pad"] = draw(st.booleans())
-        options["divisor"] = draw(st.sampled_from([None, 5]))
-    return lambda builder: getattr(builder, op)(kernel, **options)
-
-
-@settings(max_examples=150, deadline=None)
-@given(data=st.data())
-def test_any_pooling_equals_the_reference(folder, data):
-    """Alone, at the end of a chain, and into the padding of the next convolution."""
-    height, width = data.draw(st.integers(4, 12)), data.draw(st.integers(4, 40))
-    pool = data.draw(poolings(height, width))
-    builder = Builder(3, height, width, seed=data.draw(st.integers(0, 99)))
-    before = data.draw(st.sampled_from(["nothing", "convolution", "chain"]))
-    if before != "nothing":
-        builder.conv(3, 4, (3, 3), padding=(1, 1))
-        builder.add(data.draw(st.sampled_from(["relu", "tanh"])))
-    if before == "chain":
-        builder.conv(4, 5)
-    pool(builder)
-    if data.draw(st.booleans()):
-        builder.conv({"nothing": 3, "convolution": 4, "chain": 5}[before], 2, padding=(1, 2))
-    images = data.draw(st.sampled_from(batch_sizes()))
-    check_or_refuse(builder, folder, images, data.draw(st.integers(1, 3)))
-
-
-def check_or_refuse(builder: Builder, folder, images: int, threads: int) -> None:
-    """As `check`; a pooling window that sees nothing is refused when the file is loaded."""
-    try:
-        reference.run(builder.graph(), builder.tensors.__getitem__, builder.batch(1))
-    except packing.GraphError as problem:
-        packing.write(folder / "net.skinny", builder.tensors, graph=builder.graph())
-        with pytest.raises(packing.GraphError, match=re.escape(str(problem))):
-            load(folder / "net.skinny")
-    else:
-        check(builder, folder, images, threads=threads)
-
-
-def test_every_small_window_in_a_pooled_chain_equals_the_reference(folder):
-    lanes = batch_sizes()[2]
-    for kernel, stride, dilation, ceil in itertools.product((1, 2, 3), (1, 2, 3), (1, 2), (0, 1)):
-        for padding in range(kernel // 2 + 1):
-            builder = Builder(1, 7, 9)
-            builder.conv(1, 2, (3, 3), padding=(1, 1), sparsity=0.0)
-            builder.max_pool(
-                *((side, side) for side in (kernel, stride, padding, dilation)), ceil=bool(ceil)
-            )
-            check_or_refuse(builder, folder, lanes, threads=2)
-
-
-@pytest.mark.parametrize("threads", [1, 2, 3])
-def test_the_second_window_of_a_pooled_chain_may_begin_above_the_first(folder, threads):
-    """Dilated by 2 after a padding of 1, the first window begins at row 1, the second at row 0."""
-    builder = Builder(3, 16, 16)
-    builder.conv(3, 4, (3, 3), padding=(1, 1))
-    builder.max_pool((2, 2), (1, 1), padding=(1, 1), dilation=(2, 2))
-    check(builder, folder, *batch_sizes(), threads=threads)
-
-
-@pytest.mark.parametrize("side", [(5000, 3), (3, 5000), (65536, 1)])
-def test_pooling_over_a_long_side_equals_the_reference(folder, side):
-    builder = Builder(2, *side)
-    builder.add("adaptive_avg_pool", size=[1, 1])
-    check(builder, folder, *batch_sizes()[:3])
-
-
 def test_a_kernel_of_more_taps_than_two_bytes_can_index(folder):
     builder = Builder(1, 292, 253)
     builder.conv(1, 2, (290, 250), sparsity=1.0)
@@ -400,17 +287,3 @@ def test_a_relu_passes_nan_on(folder, images):
     path = folder / "net.skinny"
     packing.write(path, builder.tensors, graph=builder.graph())
     assert np.isnan(load(path)(np.full((images, 1, 1, 1), np.nan, np.float32))).all()
-
-
-@pytest.mark.parametrize("images", [1, 16])
-@pytest.mark.parametrize(("kernel", "stride"), [(2, 2), (3, 2), (2, 1), (3, 1), (5, 3), (1, 1)])
-def test_the_maximum_of_a_window_with_nan_is_nan(folder, images, kernel, stride):
-    builder = Builder(2, 23, 25)
-    builder.max_pool((kernel, kernel), (stride, stride))
-    path = folder / "net.skinny"
-    packing.write(path, builder.tensors, graph=builder.graph())
-    x = builder.batch(images)
-    x[builder.rng.random(x.shape) < 0.05] = np.nan
-    wanted = reference.run(builder.graph(), builder.tensors.__getitem__, x)[0]
-    np.testing.assert_array_equal(load(path)(x), wanted)
-    assert 0 < np.isnan(wanted).sum() < wanted.size

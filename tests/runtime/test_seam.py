@@ -347,67 +347,7 @@ def test_weights_and_windows_that_do_not_fit_are_refused(make, wrong, reason):
         make(**wrong)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "reason"),
-    [
-        *(({"positions": huge}, "too large to address") for huge in HUGE),
-        ({"positions": 255}, "in the arena"),
-        ({"source": IMAGE._replace(offset=POSITIONS)}, "in the arena"),
-        ({"target": IMAGE._replace(offset=POSITIONS)}, "in the arena"),
-        ({"target": PADDED}, "compact"),
-        ({"source": PADDED, "mode": TAIL}, "compact"),
-    ],
-)
-def test_a_program_that_does_not_fit_its_arena_is_refused(wrong, reason):
-    right = {
-        "mode": native.Mode.single,
-        "positions": POSITIONS,
-        "source": IMAGE,
-        "target": compact((10,)),
-    }
-    with pytest.raises(ValueError, match=reason):
-        native.Engine().begin(**{**right, **wrong})
-
-
 def test_a_step_for_a_program_that_was_not_begun_is_refused():
     for method, arguments in RIGHT.items():
         with pytest.raises(ValueError, match="in the arena"):
             getattr(native.Engine(), method)(mode=native.Mode.single, **arguments)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "reason"),
-    [
-        ({"y": np.zeros((2, 9), np.float32)}, "outputs"),
-        ({"y": np.zeros((0, 10), np.float32)}, "outputs"),
-        ({"y": np.zeros((3, 10), np.float32)}, "whole images"),
-        ({"x": floats(2 * 256 - 1)}, "whole images"),
-        ({"x": floats(0)}, "whole images"),
-        *(({"threads": threads}, "1 to 1024") for threads in (0, 1025, *HUGE)),
-    ],
-)
-def test_a_batch_that_does_not_fit_is_refused(wrong, reason):
-    engine = begun()
-    ten = compact((10,))
-    engine.begin(mode=TAIL, positions=64, source=ten, target=ten)
-    right = {"x": floats(2 * 256), "y": np.zeros((2, 10), np.float32), "threads": 1, "timed": False}
-    engine.run_floats(**right)
-    with pytest.raises(ValueError, match=reason):
-        engine.run_floats(**{**right, **wrong})
-
-
-@pytest.mark.parametrize(("scale", "shift"), [(3, 3), (4, 3), (3, 4), (0, 0)])
-def test_preprocessing_has_a_scale_and_a_shift_for_each_channel(scale, shift):
-    engine = begun()
-    engine.begin(mode=TAIL, positions=64, source=compact((10,)), target=compact((10,)))
-    x, y = np.zeros(256, np.uint8), np.zeros((1, 10), np.float32)
-    arguments = {"x": x, "y": y, "threads": 1, "timed": False}
-    engine.run_bytes(**arguments, scale=floats(4), shift=floats(4))
-    with pytest.raises(ValueError, match=r"(is|are) needed"):
-        engine.run_bytes(**arguments, scale=floats(scale), shift=floats(shift))
-
-
-def test_a_batch_for_a_network_without_programs_is_refused():
-    y = np.zeros((1, 1), np.float32)
-    with pytest.raises(ValueError, match="outputs"):
-        native.Engine().run_floats(x=floats(1), y=y, threads=1, timed=False)

@@ -19,6 +19,7 @@ from torch.utils import _pytree as pytree
 
 from skinny.errors import SkinnyError
 from skinny.export.aten import Call, name_of
+from skinny.export.evaluation import evaluate
 from skinny.export.examples import Examples
 from skinny.export.lrn import match_lrn
 from skinny.export.recurrent import WholeRecurrentLayers
@@ -153,6 +154,7 @@ class _Import:
         self.extra: dict[str, Tensor] = {}
         self.problems: dict[str, list[str]] = {}  # what is unsupported -> the modules that use it
         self.failed: set[Node] = set()
+        self.evaluated: dict[Node, Any] = {}  # what torch computes from stored tensors
         self.computed: dict[str, str] = {}  # constant values -> the tensors stored for them
         self._find_tensors()
         self.g = Builder(self._inputs(), examples.samples, self._tensor_spec, self._tensor_values)
@@ -206,11 +208,17 @@ class _Import:
     def _store(self, array: Array, value: str) -> str:
         """Weights of parametrised layers are stored as they are computed."""
         if value not in self.computed:
-            name = f"computed.{len(self.computed)}"
-            while name in self.stored or name in self.extra:
-                name += "_"
-            self.computed[value], self.extra[name] = name, torch.from_numpy(array.copy())
+            self.computed[value] = self._new_tensor(torch.from_numpy(array.copy()))
         return self.computed[value]
+
+    def _new_tensor(self, tensor: Tensor) -> str:
+        name = next(
+            name
+            for number in itertools.count()
+            if (name := f"computed.{number}") not in self.stored and name not in self.extra
+        )
+        self.extra[name] = tensor.detach().clone()
+        return name
 
     def _tensor(self, name: str) -> Tensor | None:
         tensor = self.program.state_dict.get(name)
@@ -267,6 +275,8 @@ class _Import:
             self.values[node] = self.g.emit("lrn", self.values[lrn.source], **lrn.attributes)
             return
         name = name_of(node.target)
+        if str(node.target) == "with_effects":  # an operation that may raise, in its order
+            name = name_of(node.args[1])
         if name in _IGNORED:
             return
         call = Call(node, self.g, self.values, self.tensors, self._store)
@@ -274,8 +284,18 @@ class _Import:
             self._take(node, lambda: call.first)
         elif name in imports("aten"):
             self._take(node, lambda: imports("aten")[name](self.g, call))
-        else:
+        elif not self._is_constant(node):
             self._problem(node, name or str(node.target))
+
+    def _is_constant(self, node: Node) -> bool:
+        """Whether torch can compute a node from stored tensors alone; then it is stored as well."""
+        value = evaluate(node, self._stored_tensor, self.evaluated)
+        if isinstance(value, Tensor):
+            self.tensors[node] = self._new_tensor(value)
+        return value is not None
+
+    def _stored_tensor(self, node: Node) -> Tensor | None:
+        return self._tensor(self.tensors[node]) if node in self.tensors else None
 
     def _result(self, node: Node) -> None:
         """One result of an operation that has several."""
@@ -284,6 +304,8 @@ class _Import:
         source = self.values.get(of)
         if isinstance(source, tuple) and isinstance(index, int) and index < len(source):
             self.values[node] = source[index]
+        elif source is None and self._is_constant(node):
+            return
         elif source is not None and node.users:
             self._problem(node, f"result {index} of {name_of(of.target)}")
         else:
@@ -324,7 +346,7 @@ _IDENTITY = {
 }
 _IGNORED = {
     *("_assert_async", "_assert_scalar", "sym_constrain_range_for_size", "sym_constrain_range"),
-    *("_assert_tensor_metadata", "_set_grad_enabled"),
+    *("_assert_tensor_metadata", "_set_grad_enabled", "_linalg_check_errors"),
 }
 
 
