@@ -30,8 +30,10 @@ def joinable(program: Program, before: Layer, layer: Layer) -> bool:
     if not plain or program.n > 1:
         return plain
     _, height, width = program.shapes[layer.output]
-    enough = TILE_VECTORS * program.lanes * TILES_PER_THREAD * program.threads
-    return height * width >= enough
+    # Threads split a chain by tiles: there must be many, or they must divide evenly.
+    tiles = height * width // (TILE_VECTORS * program.lanes)
+    evenly = tiles > 0 and tiles % program.threads == 0
+    return evenly or tiles >= TILES_PER_THREAD * program.threads
 
 
 def poolable(program: Program, layer: Layer, after: Layer) -> bool:
