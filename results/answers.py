@@ -80,7 +80,7 @@ def _told(study: Study) -> str:
     verdict = (
         f"More than chance (p < {_ALPHA} by Holm's correction): {' and '.join(sure)}."
         if sure
-        else f"With {found[0].difference.n} seeds none of the three is told from chance."
+        else f"With n = {found[0].difference.n} none of the three is told from chance."
     )
     return f"**{network}**: {steps}; all three together {_points(found[-1])}. {verdict}"
 

@@ -188,7 +188,7 @@ def status(name: str) -> str:
     ]
     missing = f" Arms that have not been trained: {'; '.join(told)}." if told else ""
     return (
-        f"Of the {len(wanted)} runs of `skinny reproduce {name}`, {made} have been made; the "
+        f"Of the {len(wanted)} runs of `skinny reproduce {name}`, the records hold {made}; the "
         f"tables say how many seeds (n) each arm has.{missing}"
     )
 
