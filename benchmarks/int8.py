@@ -193,8 +193,9 @@ def _memory(path: Path, inputs: dict[str, np.ndarray]) -> int:
 
 
 _MEMORY = """
-import ctypes, sys, warnings
+import ctypes, importlib, pkgutil, sys, warnings
 import numpy as np
+import skinny
 from skinny.runtime import load
 warnings.simplefilter("ignore")
 with np.load(sys.argv[2]) as file:
@@ -202,10 +203,16 @@ with np.load(sys.argv[2]) as file:
 def own():
     ctypes.CDLL(None).malloc_trim(0)
     return int(open("/proc/self/status").read().split("RssAnon:")[1].split()[0]) * 1024
+def run():
+    net = load(sys.argv[1], threads=int(sys.argv[3]))
+    for _ in range(2):
+        net(**dict(zip(net.inputs, inputs))) if len(inputs) > 1 else net(*inputs)
+    return net
+for module in pkgutil.walk_packages(skinny.__path__, "skinny."):
+    if module.name.startswith(("skinny.runtime", "skinny.graph", "skinny.packing")):
+        importlib.import_module(module.name)
 before = own()
-net = load(sys.argv[1], threads=int(sys.argv[3]))
-for _ in range(2):
-    net(**dict(zip(net.inputs, inputs))) if len(inputs) > 1 else net(*inputs)
+net = run()
 print(own() - before)
 """
 

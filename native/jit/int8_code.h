@@ -8,7 +8,7 @@
 //       sum[row] += quad * x                                 # vpdpbusd zmm, zmm, [quads]{1to16}
 //     store the sums
 //
-// Quads are no part of the code: they come in a stream, in the order in which the code reads them.
+// Quads are no part of the code: it reads those of the weights, which are in the order of taps.
 #pragma once
 
 #include <atomic>
@@ -28,19 +28,19 @@ class Int8Code {
   // `most` bytes, and where the system refuses executable memory.
   static std::unique_ptr<const Int8Code> make(const Int8Weights& weights,
                                               const std::vector<int32_t>& offsets, size_t most);
-  // As Int8Kernels::sums, for the rows of a block.
-  void run(size_t block, const float* const* in, size_t vectors, int32_t* sums) const;
-  size_t bytes() const { return code_.mapped_bytes() + stream_.size() * sizeof(int32_t); }
+  // As Int8Kernels::sums_by_tap, for the rows of a block of the weights.
+  void run(size_t block, const Int8Rows& rows, const float* const* in, size_t vectors,
+           int32_t* sums) const;
+  size_t bytes() const { return code_.mapped_bytes(); }
 
  private:
   struct Chunk {
-    size_t code, stream;
+    size_t code, quad;
   };
-  Int8Code(Executable code, std::vector<int32_t> stream, std::vector<std::vector<Chunk>> blocks)
-      : code_(std::move(code)), stream_(std::move(stream)), blocks_(std::move(blocks)) {}
+  Int8Code(Executable code, std::vector<std::vector<Chunk>> blocks)
+      : code_(std::move(code)), blocks_(std::move(blocks)) {}
 
   Executable code_;
-  std::vector<int32_t> stream_;
   std::vector<std::vector<Chunk>> blocks_;
   friend class Int8Generator;
 };

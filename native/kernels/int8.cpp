@@ -68,9 +68,29 @@ inline IVec dot(IVec sum, IVec x, IVec w) {
     }                                                                                            \
   }
 
+// For generated code's order of quads, where there is no code.
+#define SKINNY_SUMS_BY_TAP(attribute, name, product)                                             \
+  attribute void name(const Int8Rows& rows, const float* const* in, size_t vectors,              \
+                      int32_t* sums) {                                                           \
+    for (size_t i = 0; i < vectors; ++i, sums += rows.rows * V) {                                \
+      auto sum = reinterpret_cast<IVecAnywhere*>(sums);                                          \
+      for (size_t row = 0; row < rows.rows; ++row) sum[row] = IVec{} + rows.start[row];          \
+      const int32_t* quad = rows.quads;                                                          \
+      for (size_t t = 0; t < rows.taps_count; ++t) {                                             \
+        IVec x = load_cells(in[i] + rows.offsets[rows.taps[t]]);                                 \
+        for (uint32_t left = rows.tap_rows[t]; left; left &= left - 1) {                         \
+          int row = __builtin_ctz(left);                                                         \
+          sum[row] = product(sum[row], x, IVec{} + *quad++);                                     \
+        }                                                                                        \
+      }                                                                                          \
+    }                                                                                            \
+  }
+
 SKINNY_SUMS(, sums, dot)
+SKINNY_SUMS_BY_TAP(, sums_by_tap, dot)
 #if defined(SKINNY_VNNI)
 SKINNY_SUMS(SKINNY_VNNI, sums_vnni, dot_vnni)
+SKINNY_SUMS_BY_TAP(SKINNY_VNNI, sums_by_tap_vnni, dot_vnni)
 #endif
 
 // ---- integers from floats
@@ -165,6 +185,7 @@ void finish_cells(const int32_t* sums, size_t stride, const Int8Output& o, const
   const Vec add_scale = Vec{} + o.add_scale;
   const __m512i zero = _mm512_set1_epi8(static_cast<char>(o.zero));
   const __m512i lanes = _mm512_set4_epi32(0x0C0C0C0C, 0x08080808, 0x04040404, 0);
+  const __m512i first_bytes = _mm512_set4_epi32(0x0C, 0x08, 0x04, 0);  // of the cells of a lane
   const __m512i cell = _mm512_set4_epi32(0x0F0B0703, 0x0E0A0602, 0x0D090501, 0x0C080400);
   const __m512i wide_zero = _mm512_set1_epi16(static_cast<int16_t>(o.zero));
   for (size_t i = 0; i < vectors; ++i, sums += stride) {
@@ -173,7 +194,7 @@ void finish_cells(const int32_t* sums, size_t stride, const Int8Output& o, const
     if (add == Int8Output::Add::cells)
       for (const Int8Piece* p = begin; p < end; ++p)
         added = load_piece(added, o.from + p->add, p->first, p->count);
-    const IVec bytes = (IVec)added;
+    const auto bytes = (__m512i)added;
     __m512i cells{}, whole[4];
     for (int c = 0; c < 4; ++c) {
       Vec y = floats(*reinterpret_cast<const IVecAnywhere*>(sums + c * V));
@@ -182,8 +203,11 @@ void finish_cells(const int32_t* sums, size_t stride, const Int8Output& o, const
         for (const Int8Piece* p = begin; p < end; ++p)
           added = load_piece(added, o.from + static_cast<size_t>(c) * o.from_stride + p->add,
                              p->first, p->count);
-      if (add == Int8Output::Add::cells)
-        added = floats((bytes >> 8 * c & 255) - o.add_zero) * add_scale;
+      if (add == Int8Output::Add::cells) {
+        __m512i of_channel = _mm512_add_epi8(first_bytes, _mm512_set1_epi8(static_cast<char>(c)));
+        __m512i one = _mm512_maskz_shuffle_epi8(0x1111111111111111ull, bytes, of_channel);
+        added = floats((IVec)one - o.add_zero) * add_scale;
+      }
       if (add != Int8Output::Add::nothing) y = y + added;
       if (Whole) {
         whole[c] = _mm512_cvtps_epi32(_mm512_min_ps(high, y * inverse));
@@ -398,16 +422,17 @@ void dot_rows(const Int8Row& row, size_t words, const uint8_t* x, size_t x_strid
 
 }  // namespace
 
-const Int8Kernels int8{V, sums, finish, quantize, quantize_row, dequantize,
-                       largest_of_rows, largest_of_windows, dot_rows};
+const Int8Kernels int8{V,          sums,         sums_by_tap,     finish,
+                       quantize,   quantize_row, dequantize,      largest_of_rows,
+                       largest_of_windows, dot_rows};
 #if defined(__AVX512F__)
-const Int8Kernels int8_vnni{V,          sums_vnni,       finish,
-                            quantize,   quantize_row,    dequantize,
-                            largest_of_rows, largest_of_windows, dot_rows_vnni};
+const Int8Kernels int8_vnni{V,          sums_vnni,    sums_by_tap_vnni, finish,
+                            quantize,   quantize_row, dequantize,       largest_of_rows,
+                            largest_of_windows, dot_rows_vnni};
 #elif defined(__AVX2__)
-const Int8Kernels int8_vnni{V,          sums_vnni,       finish,
-                            quantize,   quantize_row,    dequantize,
-                            largest_of_rows, largest_of_windows, dot_rows};
+const Int8Kernels int8_vnni{V,          sums_vnni,    sums_by_tap_vnni, finish,
+                            quantize,   quantize_row, dequantize,       largest_of_rows,
+                            largest_of_windows, dot_rows};
 #endif
 
 }  // namespace skinny::SKINNY_SET

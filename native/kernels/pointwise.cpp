@@ -142,7 +142,8 @@ inline Vec next_lanes(Vec a, Vec b) {
 
 // The regular windows of a row. Reads up to 2 V entries past the last.
 template <bool Max, int Stride, int Length>
-void regular(const float* const* row, size_t rows, const Windows& windows, float* to) {
+void regular(const float* const* row, size_t rows, float row_scale, const Windows& windows,
+             float* to) {
   auto first = static_cast<size_t>(windows.regular);
   size_t count = static_cast<size_t>(windows.irregular) - first;
   auto begin = static_cast<size_t>(windows.begin[first]);
@@ -170,25 +171,27 @@ void regular(const float* const* row, size_t rows, const Windows& windows, float
         entry[k] = join_lanes(entry[k], lanes, Max ? splat(-INFINITY) : Vec{});
       entry[0] = join<Max>(entry[0], entry[k]);
     }
-    store_some(to + first + x, entry[0],
-               count - x < static_cast<size_t>(V) ? count - x : static_cast<size_t>(V));
+    size_t made = count - x < static_cast<size_t>(V) ? count - x : static_cast<size_t>(V);
+    if (!Max) entry[0] *= load_some(windows.scale + first + x, made) * row_scale;
+    store_some(to + first + x, entry[0], made);
   }
 }
 
 template <bool Max>
-void window(const float* const* row, size_t rows, const Windows& windows, int32_t x, float* to) {
+void window(const float* const* row, size_t rows, float row_scale, const Windows& windows,
+            int32_t x, float* to) {
   float v = Max ? -INFINITY : 0.f;
   for (size_t r = 0; r < rows; ++r)
     for (int64_t at = windows.begin[x]; at < windows.end[x]; at += windows.dilation)
       v = join<Max>(v, row[r][at]);
-  to[x] = v;
+  to[x] = Max ? v : v * (windows.scale[x] * row_scale);
 }
 
 // One image. Regular windows are reduced V at a time, others after their rows are reduced to one.
 template <bool Max>
-void reduce_one(const float* const* row, size_t rows, const Windows& windows, size_t width,
-                float* reduced, float* to) {
-  using Regular = void (*)(const float* const*, size_t, const Windows&, float*);
+void reduce_one(const float* const* row, size_t rows, float row_scale, const Windows& windows,
+                size_t width, float* reduced, float* to) {
+  using Regular = void (*)(const float* const*, size_t, float, const Windows&, float*);
   constexpr Regular kernels[2][2] = {{regular<Max, 1, 2>, regular<Max, 1, 3>},
                                    {regular<Max, 2, 2>, regular<Max, 2, 3>}};
   int32_t begin = windows.regular, end = windows.irregular;
@@ -198,9 +201,11 @@ void reduce_one(const float* const* row, size_t rows, const Windows& windows, si
     row = &one;
     rows = 1;
   }
-  for (int32_t x = 0; x < begin; ++x) window<Max>(row, rows, windows, x, to);
-  if (begin < end) kernels[windows.stride - 1][windows.length - 2](row, rows, windows, to);
-  for (int32_t x = end; x < windows.count; ++x) window<Max>(row, rows, windows, x, to);
+  for (int32_t x = 0; x < begin; ++x) window<Max>(row, rows, row_scale, windows, x, to);
+  if (begin < end)
+    kernels[windows.stride - 1][windows.length - 2](row, rows, row_scale, windows, to);
+  for (int32_t x = end; x < windows.count; ++x)
+    window<Max>(row, rows, row_scale, windows, x, to);
 }
 
 // The columns of interleaved images: every entry is one or more whole vectors.
@@ -228,16 +233,7 @@ template <bool Max>
 void pool_row(const float* const* row, size_t rows, float row_scale, const Windows& windows,
               size_t width, size_t n, float* reduced, float* to) {
   auto count = static_cast<size_t>(windows.count);
-  if (n == 1) {
-    reduce_one<Max>(row, rows, windows, width, reduced, to);
-    if (!Max)
-      for (size_t x = 0; x < count; x += V) {
-        size_t lanes = count - x < static_cast<size_t>(V) ? count - x : static_cast<size_t>(V);
-        Vec scale = load_some(windows.scale + x, lanes) * row_scale;
-        store_some(to + x, load_some(to + x, lanes) * scale, lanes);
-      }
-    return;
-  }
+  if (n == 1) return reduce_one<Max>(row, rows, row_scale, windows, width, reduced, to);
   reduce_rows<Max>(row, rows, width * n, reduced);
   reduce_images<Max>(reduced, windows, n, to);
   if (!Max)

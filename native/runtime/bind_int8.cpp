@@ -17,6 +17,14 @@ namespace skinny {
 namespace {
 
 using Bytes = In<int8_t, 2>;
+using Integers = nb::ndarray<nb::numpy, int8_t, nb::ndim<2>, nb::c_contig>;
+
+Integers owned(std::vector<int8_t> values, size_t rows) {
+  auto* kept = new std::vector<int8_t>(std::move(values));
+  nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<int8_t>*>(p); });
+  return Integers(kept->data(), {rows, kept->size() / rows}, owner);
+}
+
 using nb::arg;
 
 // What a step reads or writes of the arena.
@@ -231,6 +239,7 @@ void bind_int8_weights(nb::module_& m) {
                                     quantization(1, zero).zero, copy(scale), copy(bias));
            },
            nb::kw_only(), arg("quads"), arg("zero"), arg("scale"), arg("bias"))
+      .def("integers", [](const Int8Weights& w) { return owned(w.integers(), w.outputs()); })
       .def_prop_ro("quads", &Int8Weights::quads)
       .def_prop_ro("bytes", &Int8Weights::bytes);
   nb::class_<Int8Matrix>(m, "Int8Matrix")
@@ -242,6 +251,7 @@ void bind_int8_weights(nb::module_& m) {
                                    quantization(1, zero).zero, copy(scale), copy(bias));
            },
            nb::kw_only(), arg("weights"), arg("zero"), arg("scale"), arg("bias"))
+      .def("integers", [](const Int8Matrix& w) { return owned(w.integers(), w.outputs()); })
       .def_prop_ro("bytes", &Int8Matrix::bytes);
 }
 

@@ -17,14 +17,16 @@ namespace skinny {
 
 constexpr size_t int8_vectors = 8;  // that are computed at a time
 
-// Output channels of a layer: for each, its first sum and its quads.
+// Output channels of a layer, each with its first sum, and their quads: row after row, with the tap of
+// each; or tap after tap, with the rows that have a quad for it.
 struct Int8Rows {
-  const uint32_t* first;   // of each row, into taps and quads; one more at the end
-  const uint16_t* taps;    // indices into `offsets`
+  const uint32_t* first;     // of each row, into taps and quads; one more at the end
+  const uint16_t* taps;      // indices into `offsets`, of each quad; or each once
+  const uint32_t* tap_rows;  // of each tap: a bit for each row
   const int32_t* quads;
-  const int32_t* start;    // of each row's sum
-  const int32_t* offsets;  // of each tap, in cells
-  size_t rows;
+  const int32_t* start;      // of each row's sum
+  const int32_t* offsets;    // of each tap, in cells
+  size_t taps_count, rows;
 };
 
 // Lanes of a vector that are neighbours in the output: `count` lanes from `first` on. The offsets
@@ -61,6 +63,7 @@ struct Int8Kernels {
   size_t lanes;  // cells of a vector
   // sums[vector][row][lane]; in: where each vector's lane 0 begins.
   void (*sums)(const Int8Rows& rows, const float* const* in, size_t vectors, int32_t* sums);
+  void (*sums_by_tap)(const Int8Rows& rows, const float* const* in, size_t vectors, int32_t* sums);
   // The channels' sums, `lanes` apart, of vectors, `stride` apart. Those of vector i have the pieces
   // from first[i] to before first[i + 1].
   void (*finish)(const int32_t* sums, size_t stride, const Int8Output& output,
@@ -97,5 +100,7 @@ namespace skinny {
 // Whether `vpdpbusd` (and with AVX-512 `vpexpandb`) is there, unless SKINNY_VNNI=0.
 bool has_vnni();
 const Int8Kernels& int8_kernels();
+// Whether code is generated for layers in int8, unless SKINNY_JIT=0.
+bool generates_int8();
 
 }  // namespace skinny

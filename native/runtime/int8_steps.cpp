@@ -323,12 +323,13 @@ void ConvInt8::run_block(const ThreadContext& context, size_t sample, size_t blo
   const float* source =
       context.arena + source_.view.offset + sample * source_.sample_stride + first_;
   for (size_t i = begin; i < end; ++i) in[i - begin] = source + slots_[i];
+  if (target_.cells) prefetch(context, sample, first, rows, begin, end);
+  Int8Rows all{own.first.data(), own.taps.data(), own.rows.data(),  own.quads.data(),
+               own.start.data(), offsets_.data(), own.taps.size(), rows};
   if (code)
-    code->run(block, in, end - begin, sums);
+    code->run(block, all, in, end - begin, sums);
   else
-    kernels.sums({own.first.data(), own.taps.data(), own.quads.data(), own.start.data(),
-                  offsets_.data(), rows},
-                 in, end - begin, sums);
+    (weights_->by_tap() ? kernels.sums_by_tap : kernels.sums)(all, in, end - begin, sums);
   Int8Output output{};
   output.cells = target_.cells.has_value();
   output.inverse = target_.quantization.inverse();
@@ -360,6 +361,24 @@ void ConvInt8::run_block(const ThreadContext& context, size_t sample, size_t blo
                     channel * added_.floats->strides[1];
     kernels.finish(sums + row * lanes, rows * lanes, output, pieces_.data(),
                    first_pieces_.data() + begin, end - begin);
+  }
+}
+
+// What the cells of a block are added to, and where they are stored, comes into the cache while its
+// sums are computed.
+void ConvInt8::prefetch(const ThreadContext& context, size_t sample, size_t channel, size_t rows,
+                        size_t begin, size_t end) const {
+  for (size_t row = channel; row < channel + rows; row += 4) {
+    const float* to = context.arena + sample * target_.cells->sample_stride +
+                      target_.cells->view.at(row / 4);
+    const float* from = !added_.cells ? nullptr
+                                      : context.arena + sample * added_.cells->sample_stride +
+                                            added_.cells->view.at(row / 4);
+    for (size_t i = begin; i < end; ++i) {
+      const Int8Piece& piece = pieces_[first_pieces_[i]];
+      __builtin_prefetch(to + piece.out + piece.first, 1);
+      if (from) __builtin_prefetch(from + piece.add + piece.first);
+    }
   }
 }
 

@@ -123,6 +123,8 @@ class ConvInt8 : public Step {
   void add_slots(size_t row_stride, bool flat, size_t out_rows, size_t add_rows);
   void run_block(const ThreadContext& context, size_t sample, size_t block, size_t begin,
                  size_t end, const jit::Int8Code* code) const;
+  void prefetch(const ThreadContext& context, size_t sample, size_t channel, size_t rows,
+                size_t begin, size_t end) const;
 
   CellImage source_;
   size_t samples_, height_, width_, first_;

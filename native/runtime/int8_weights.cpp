@@ -58,6 +58,11 @@ bool has_vnni() {
 #endif
 }
 
+bool generates_int8() {
+  const char* wish = std::getenv("SKINNY_JIT");
+  return isa() == Isa::avx512 && has_vnni() && !(wish && std::strcmp(wish, "0") == 0);
+}
+
 const Int8Kernels& int8_kernels() {
 #if defined(__x86_64__)
   if (has_vnni()) return isa() == Isa::avx512 ? avx512::int8_vnni : avx2::int8_vnni;
@@ -67,7 +72,11 @@ const Int8Kernels& int8_kernels() {
 
 Int8Weights::Int8Weights(const int8_t* quads, size_t outputs, size_t taps, int32_t zero,
                          std::vector<float> scale, std::vector<float> bias)
-    : outputs_(outputs), taps_(taps), scale_(std::move(scale)), bias_(std::move(bias)) {
+    : outputs_(outputs),
+      taps_(taps),
+      by_tap_(generates_int8()),
+      scale_(std::move(scale)),
+      bias_(std::move(bias)) {
   require(outputs && taps && taps <= max_int8_taps, "a layer in int8 has too many taps");
   require(scale_.size() == outputs && bias_.size() == outputs,
           "a scale and a bias for each output is needed");
@@ -84,9 +93,59 @@ Int8Weights::Int8Weights(const int8_t* quads, size_t outputs, size_t taps, int32
         add_quads(block.quads, block.taps, weights + 4 * tap, tap, split);
     }
     block.first.push_back(static_cast<uint32_t>(block.quads.size()));
+    if (by_tap_) sort_by_tap(block);
     block.quads.shrink_to_fit();
     block.taps.shrink_to_fit();
   }
+}
+
+void Int8Weights::sort_by_tap(Block& block) const {
+  struct Entry {
+    uint16_t tap, row;
+    int32_t quad;
+  };
+  std::vector<Entry> entries;
+  entries.reserve(block.quads.size());
+  for (size_t row = 0; row + 1 < block.first.size(); ++row)
+    for (size_t q = block.first[row]; q < block.first[row + 1]; ++q)
+      entries.push_back({block.taps[q], static_cast<uint16_t>(row), block.quads[q]});
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const Entry& a, const Entry& b) { return a.tap < b.tap; });
+  block.first = {};
+  block.taps.clear();
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if (block.taps.empty() || entries[i].tap != block.taps.back()) {
+      block.taps.push_back(entries[i].tap);
+      block.rows.push_back(0);
+    }
+    block.rows.back() |= 1u << entries[i].row;
+    block.quads[i] = entries[i].quad;
+  }
+  block.rows.shrink_to_fit();
+}
+
+std::vector<int8_t> Int8Weights::integers() const {
+  std::vector<int8_t> made(outputs_ * taps_ * 4);
+  auto add = [&](size_t output, size_t tap, int32_t quad) {
+    int8_t part[4];
+    std::memcpy(part, &quad, sizeof quad);
+    for (size_t i = 0; i < 4; ++i)
+      if (part[i]) made[(output * taps_ + tap) * 4 + i] = part[i];
+  };
+  for (size_t b = 0; b < blocks_.size(); ++b) {
+    const Block& block = blocks_[b];
+    size_t q = 0;
+    if (by_tap_)
+      for (size_t t = 0; t < block.taps.size(); ++t)
+        for (uint32_t left = block.rows[t]; left; left &= left - 1)
+          add(b * int8_block + static_cast<size_t>(__builtin_ctz(left)), block.taps[t],
+              block.quads[q++]);
+    else
+      for (size_t row = 0; row + 1 < block.first.size(); ++row)
+        for (; q < block.first[row + 1]; ++q)
+          add(b * int8_block + row, block.taps[q], block.quads[q]);
+  }
+  return made;
 }
 
 size_t Int8Weights::quads() const {
@@ -98,7 +157,8 @@ size_t Int8Weights::quads() const {
 size_t Int8Weights::bytes() const {
   size_t total = (scale_.size() + bias_.size()) * sizeof(float);
   for (const Block& block : blocks_)
-    total += block.quads.size() * 6 + (block.first.size() + block.start.size()) * 4;
+    total += 2 * block.taps.size() + 4 * (block.quads.size() + block.first.size() +
+                                          block.rows.size() + block.start.size());
   return total;
 }
 
@@ -126,6 +186,16 @@ Int8Matrix::Int8Matrix(const int8_t* weights, size_t outputs, size_t columns, in
       }
   }
   values_.resize(values_.size() + 64);  // kernels read whole vectors
+}
+
+std::vector<int8_t> Int8Matrix::integers() const {
+  std::vector<int8_t> made(outputs() * columns_);
+  for (size_t o = 0; o < outputs(); ++o) {
+    const int8_t* value = values_.data() + first_[o];
+    for (size_t i = 0; i < columns_; ++i)
+      if (mask_[o * words_ + i / 64] >> i % 64 & 1) made[o * columns_ + i] = *value++;
+  }
+  return made;
 }
 
 size_t Int8Matrix::bytes() const {

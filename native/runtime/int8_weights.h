@@ -16,8 +16,8 @@ constexpr size_t int8_block = 24;  // output channels whose sums are in register
 // Quads of a convolution, or of a linear layer over tokens: those with a non-zero alone.
 class Int8Weights {
  public:
-  struct Block {
-    std::vector<uint32_t> first;
+  struct Block {  // as Int8Rows
+    std::vector<uint32_t> first, rows;
     std::vector<uint16_t> taps;
     std::vector<int32_t> quads, start;
   };
@@ -29,13 +29,19 @@ class Int8Weights {
   size_t outputs() const { return outputs_; }
   size_t taps() const { return taps_; }
   const std::vector<Block>& blocks() const { return blocks_; }
+  bool by_tap() const { return by_tap_; }  // where code can be generated
+  // The weights as they were given, [outputs][taps][4].
+  std::vector<int8_t> integers() const;
   size_t quads() const;  // that are not zero
   size_t bytes() const;
   const float* scale() const { return scale_.data(); }  // zeros after the last, to whole quads
   const float* bias() const { return bias_.data(); }
 
  private:
+  void sort_by_tap(Block& block) const;
+
   size_t outputs_, taps_;
+  bool by_tap_;
   std::vector<float> scale_, bias_;
   std::vector<Block> blocks_;
 };
@@ -52,6 +58,7 @@ class Int8Matrix {
   size_t words() const { return words_; }  // of a row's mask
   size_t bytes() const;
   size_t values() const { return kept_; }
+  std::vector<int8_t> integers() const;  // as they were given
   // y[row][output], `y_stride` apart, of `rows` rows of bytes, for a range of outputs.
   void run(size_t begin, size_t end, const uint8_t* x, size_t x_stride, size_t rows, float low,
            float high, float* y, size_t y_stride) const;

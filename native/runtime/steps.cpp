@@ -75,8 +75,9 @@ void Pooling::run(const ThreadContext& context) const {
     View target = out.shifted(sample * samples.out_stride);
     zero_padding(target, context, context.partition(out.channels), {0, out.height});
     size_t line = std::max(begin, sample * each), last = std::min(end, (sample + 1) * each);
-    for (; line < last; ++line) {
-      size_t channel = line / out.height % out.channels, y = line % out.height;
+    size_t channel = line / out.height % out.channels, y = line % out.height;
+    for (; line < last; ++line, ++y) {
+      if (y == out.height) ++channel, y = 0;
       auto row = [&](size_t i) { return context.at(source.at(channel, i)); };
       pool->run(y, row, in.width, context.n, context.scratch, context.at(target.at(channel, y)));
     }

@@ -244,6 +244,7 @@ class Int8Weights:
     def __init__(
         self, *, quads: NDArray[np.int8], zero: int, scale: _Floats, bias: _Floats
     ) -> None: ...
+    def integers(self) -> NDArray[np.int8]: ...  # the quads that it was made of
     @property
     def quads(self) -> int: ...  # that are not zero
     @property
@@ -255,6 +256,7 @@ class Int8Matrix:
     def __init__(
         self, *, weights: NDArray[np.int8], zero: int, scale: _Floats, bias: _Floats
     ) -> None: ...
+    def integers(self) -> NDArray[np.int8]: ...  # the weights that it was made of
     @property
     def bytes(self) -> int: ...
 

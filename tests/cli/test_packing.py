@@ -16,8 +16,10 @@ from safetensors.numpy import load_file, save_file
 from skinny import packing
 from skinny.cli import pack, size, unpack
 from skinny.cli.command_line import UsageError
+from skinny.data import test_batches as batches_of_test
 from skinny.errors import SkinnyError
 from skinny.export import unpack as unpack_state
+from skinny.runtime import load
 from skinny.training import RunFolder, load_run, recipe, train
 
 
@@ -227,3 +229,12 @@ def test_a_finished_run_packs_with_graph_labels_and_preprocessing(tmp_path, caps
     told = capsys.readouterr().err
     assert f"accuracy {trained.result['test_accuracy']:.2%} as trained, " in told
     assert re.search(rf"\({wrong} and \d+ of {images} images wrong\)", told)
+    out = tmp_path / "int8.skinny"
+    assert pack.main([str(folder.path), str(out), "--compute", "int8"]) == 0
+    told = capsys.readouterr().err
+    assert re.search(r"signal to noise +why\n.* int8 +\d", told)
+    found = re.search(rf"computed in int8 \({wrong} and (\d+) of {images} images wrong\)", told)
+    x, y = next(iter(batches_of_test(trained.dataset, batch_size=images).epoch(0)))
+    scores = load(out)(x.numpy(), preprocessed=True)
+    assert found is not None
+    assert int(found[1]) == int((scores.argmax(1) != y.numpy()).sum())

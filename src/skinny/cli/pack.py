@@ -2,9 +2,10 @@
 
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 
@@ -14,6 +15,9 @@ from skinny.cli.command_line import Out, OutWord, UsageError, output_file, parse
 from skinny.errors import SkinnyError
 from skinny.files import beside
 from skinny.printable import printable
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True)
@@ -125,7 +129,7 @@ def pack_run(
     from skinny.training.packed import accuracies, pack_trained
 
     def note(text: str) -> None:
-        print(f"skinny: {printable(text)}", file=sys.stderr)
+        print("skinny:", "\n".join(map(printable, text.splitlines())), file=sys.stderr)
 
     where = None if data_dir is None else str(data_dir)
     trained = load_run(folder, data_dir=where, model=model, data=data)
@@ -143,14 +147,29 @@ def pack_run(
             weights_only=weights_only,
             compute=compute,
         )
-        if values != "exact" or size is not None:
-            before, after = accuracies(trained, made)
+        if compute == "int8" or values != "exact" or size is not None:
+            run = _runs(made) if compute == "int8" else None
+            before, after = accuracies(trained, made, run)
             images = sum(before.images)
+            how = "with the weights of the file" if run is None else "computed in int8"
             note(
-                f"accuracy {before.accuracy:.2%} as trained, {after.accuracy:.2%} with the weights "
-                f"of the file ({sum(before.errors)} and {sum(after.errors)} of {images:,} images "
-                "wrong)"
+                f"accuracy {before.accuracy:.2%} as trained, {after.accuracy:.2%} {how} "
+                f"({sum(before.errors)} and {sum(after.errors)} of {images:,} images wrong)"
             )
+
+
+def _runs(path: Path) -> "Callable[[torch.Tensor], torch.Tensor] | None":
+    """What a packed file computes of prepared images; None if it has no graph to run."""
+    import torch
+
+    from skinny.runtime import load
+
+    with packing.open(path) as file:
+        if file.graph is None:
+            return None
+        prepared = {"preprocessed": True} if file.preprocessing is not None else {}
+    net = load(path)
+    return lambda images: torch.from_numpy(net(images.numpy(), **prepared))
 
 
 def pack_file(

@@ -87,8 +87,8 @@ def _array(value: Any) -> Array:
 
 def walk(
     graph: Graph, tensors: Mapping[str, Array], batch: Mapping[str, Array]
-) -> Iterator[tuple[Node, list[Any]]]:
-    """Runs the graph by its references, and shows each node with its inputs before it runs."""
+) -> Iterator[tuple[Node, list[Any], tuple[Array, ...]]]:
+    """Runs the graph by its references, and shows each node with its inputs and results."""
 
     def spec(name: str) -> Any:
         return spec_of(tensors[name]) if name in tensors else None
@@ -99,9 +99,9 @@ def walk(
     last = {name: at for at, node in enumerate(special.nodes) for name in node.values}
     for at, node in enumerate(special.nodes):
         arguments = [values[x] if isinstance(x, str) else x for x in node.inputs]
-        yield node, arguments
         specs = tuple(special.specs[name] for name in node.outputs)
         made = evaluate(node, tensors.__getitem__, arguments, specs)
+        yield node, arguments, made
         values.update(zip(node.outputs, made, strict=True))
         for name in node.values:
             if last[name] == at and name not in special.constants:
@@ -118,7 +118,7 @@ def ranges(
     seen: dict[str, _Seen] = {}
     for batch in batches:
         done: set[str] = set()
-        for node, arguments in walk(graph, tensors, batch):
+        for node, arguments, _ in walk(graph, tensors, batch):
             name = node.inputs[0] if node.inputs else None
             if isinstance(name, str) and is_layer(node) and name not in done:
                 seen.setdefault(name, _Seen()).add(arguments[0], name)

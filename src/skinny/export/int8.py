@@ -220,12 +220,11 @@ def _ratios(
 ) -> dict[str, float]:
     """Signal by noise of each layer's output, in decibels."""
     found = {}
-    for node, arguments in walk(graph, tensors, batch):
+    for node, arguments, (exact, *_) in walk(graph, tensors, batch):
         if node.outputs[0] not in rewrite.steps:
             continue
         layer = rewrite.layer(node)
         both = {**tensors, **rewrite.tensors}
-        exact = _run(node, tensors, arguments)
         noise = np.square(_run(layer, both, arguments) - exact, dtype=np.float64).sum()
         signal = np.square(exact, dtype=np.float64).sum()
         found[node.output] = math.inf if noise == 0 else 10 * math.log10(max(signal / noise, 1e-30))

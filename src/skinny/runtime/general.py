@@ -1,9 +1,10 @@
 """A network of any graph: several inputs of any type, free sizes, operations without a kernel."""
 
+import functools
 import threading
 import warnings
-from collections import OrderedDict
-from collections.abc import Mapping
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -157,7 +158,7 @@ class GeneralNetwork(Classifier):
             taken + largest_result(special), "an input of this size", "give it smaller inputs"
         )
         if self._weights is None:
-            self._weights = _shared_weights(self._tensors, self.threads)
+            self._weights = _shared_weights(self._tensors, self.threads, self._int8_weights())
         return Mixed(
             self._graph,
             special,
@@ -185,6 +186,8 @@ class GeneralNetwork(Classifier):
     def _prepare(self, mixed: Mixed) -> None:
         account = Account(self._limit)
         account.add("packed tensors", self._tensors.bytes)
+        for held in self._weights.kept_forms if self._weights is not None else ():
+            account.add(id(held), held.native.bytes + held.bias.nbytes)
         shared: set[str] = set()  # layers whose weights programs of other shapes hold
         for other in self._by_shape.values():
             other.hold(account)
@@ -196,6 +199,14 @@ class GeneralNetwork(Classifier):
             account.check(account.total + new)
         mixed.prepare(account)
         self._held = account.total - mixed.values
+
+    def _int8_weights(self) -> list[str]:
+        """The weights that one layer in int8 alone reads, unless they are read at every run."""
+        if self._low_memory:
+            return []
+        reads = Counter(name for node in self._graph.nodes for name in node.tensors)
+        layers = [n for n in self._graph.nodes if n.op in ("conv_int8", "linear_int8")]
+        return [node["weight"] for node in layers if reads[node["weight"]] == 1]
 
     def _tensor(self, name: str) -> NDArray[Any]:
         """A tensor for a reference, decoded once."""
@@ -216,12 +227,15 @@ class GeneralNetwork(Classifier):
             )
 
 
-def _shared_weights(tensors: HeldTensors, threads: int) -> "SharedWeights | None":
+def _shared_weights(
+    tensors: HeldTensors, threads: int, int8: Iterable[str]
+) -> "SharedWeights | None":
     if native.extension() is None:
         return None
     from skinny.runtime.shared_weights import SharedWeights
 
-    return SharedWeights(Weights(tensors), threads)
+    release = {name: functools.partial(tensors.release, name) for name in int8}
+    return SharedWeights(Weights(tensors), threads, release)
 
 
 def _images(graph: Graph, preprocessing: Mapping[str, Any] | None) -> Images | None:

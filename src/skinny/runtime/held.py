@@ -1,5 +1,6 @@
 """The tensors of a packed file, read and checked once, and held in their packed form."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,17 @@ class HeldTensors:
         self._entries = {name: file.entry(name) for name in names}
         self._kept = {name: file.kept(name) for name in names}
         self._sparse = {name: file.read_sparse(name) for name in names}
+        self._restore: dict[str, Callable[[], NDArray[np.float32]]] = {}
 
     @property
     def bytes(self) -> int:
         return sum(_bytes(tensor) for tensor in self._sparse.values())
+
+    def release(self, name: str, restore: Callable[[], NDArray[np.float32]]) -> None:
+        """Drops a tensor that kernels hold in their own form, of which `restore` makes one that
+        means the same to them."""
+        self._restore[name] = restore
+        self._sparse.pop(name, None)
 
     def entry(self, name: str) -> Entry:
         return self._entries[name]
@@ -38,6 +46,8 @@ class HeldTensors:
         return self._sparse[name]
 
     def read_float32(self, name: str) -> NDArray[np.float32]:
+        if name in self._restore:
+            return self._restore[name]()
         return to_float32(codec.densify(self._sparse[name]), self._entries[name].dtype)
 
     def tensor(self, name: str) -> NDArray[Any]:

@@ -11,7 +11,7 @@ from skinny.runtime.tensor_plan import Facts
 
 # Lowerings whose operations take the first axis as a batch. Layers of few rows are not among them:
 # their weights are read once for all samples.
-_BY_SAMPLE = ("conv", "conv_int8", "fake_quantize", "pool", "batch_norm", "map", "lrn")
+_BY_SAMPLE = ("conv", "conv_int8", "fake_quantize", "pool", "batch_norm", "map", "lrn", "reshape")
 
 
 def divided(segment: Segment, facts: Facts) -> list[tuple[Segment, int]]:

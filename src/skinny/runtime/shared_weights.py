@@ -18,6 +18,7 @@ from skinny.runtime.weights import Floats, Kernel, Weights
 _RANGE = 256
 # How a weight is stored: [outputs, ...], [inputs, outputs], or as that of a transposed convolution.
 Form = Literal["rows", "columns", "mirrored"]
+Release = Callable[[Callable[[], Floats]], None]  # of what makes the tensor again
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,15 @@ class SharedWeights:
     """What the kernels read of a network's weights. Shapes, densities and estimates are known
     without decoding anything."""
 
-    def __init__(self, weights: Weights, threads: int) -> None:
+    def __init__(
+        self, weights: Weights, threads: int, release: Mapping[str, Release] | None = None
+    ) -> None:
+        """release: for weights that one layer in int8 alone reads: drops them (HeldTensors), since
+        their first kernel form is kept."""
         self.weights = weights
         self.threads = threads
+        self.kept_forms: list[Held] = []
+        self._release = dict(release or {})
         self._held: WeakValueDictionary[Hashable, Held] = WeakValueDictionary()
         self._lock = threading.Lock()
 
@@ -108,9 +115,12 @@ class SharedWeights:
 
         def make() -> Held:
             weight, scale, bias = self._integers(given)
-            quads = _quads(weight, groups)
-            zero = given["input_zero"]
-            return Held(Int8Weights(quads=quads, zero=zero, scale=scale, bias=bias), bias)
+            native = Int8Weights(
+                quads=_quads(weight, groups), zero=given["input_zero"], scale=scale, bias=bias
+            )
+            held, shape = Held(native, bias), weight.shape
+            self._keep(given, held, lambda: _from_quads(native.integers(), shape, groups))
+            return held
 
         return self._once(("quads", *_int8_key(given), groups), make)
 
@@ -120,9 +130,27 @@ class SharedWeights:
         def make() -> Held:
             weight, scale, bias = self._integers(given)
             zero = given["input_zero"]
-            return Held(Int8Matrix(weights=weight, zero=zero, scale=scale, bias=bias), bias)
+            native = Int8Matrix(weights=weight, zero=zero, scale=scale, bias=bias)
+            held = Held(native, bias)
+            self._keep(given, held, native.integers)
+            return held
 
         return self._once(("matrix", *_int8_key(given)), make)
+
+    def _keep(
+        self, given: Mapping[str, Any], held: Held, integers: Callable[[], NDArray[np.int8]]
+    ) -> None:
+        release = self._release.pop(given["weight"], None)
+        if release is None:
+            return
+        scales = self.weights.dense(given["weight_scale"])
+
+        def restored() -> Floats:
+            made = integers()
+            return made * scales.reshape(-1, *[1] * (made.ndim - 1))
+
+        self.kept_forms.append(held)
+        release(restored)
 
     def _integers(self, given: Mapping[str, Any]) -> tuple[NDArray[np.int8], Floats, Floats]:
         scales = self.weights.dense(given["weight_scale"])
@@ -191,6 +219,17 @@ def _quads(weight: NDArray[np.int8], groups: int) -> NDArray[np.int8]:
         wide[own, group * per_group : (group + 1) * per_group] = weight[own]
     quads = wide.reshape(outputs, -1, 4, *kernel)
     return np.ascontiguousarray(np.moveaxis(quads, 2, -1)).reshape(outputs, -1)
+
+
+def _from_quads(quads: NDArray[np.int8], shape: tuple[int, ...], groups: int) -> NDArray[np.int8]:
+    """The reverse."""
+    outputs, per_group, *kernel = shape
+    rows = outputs // groups
+    wide = np.moveaxis(quads.reshape(outputs, -1, *kernel, 4), -1, 2).reshape(outputs, -1, *kernel)
+    own = [
+        wide[g * rows : (g + 1) * rows, g * per_group : (g + 1) * per_group] for g in range(groups)
+    ]
+    return np.concatenate(own)
 
 
 def _mirrored(weight: Floats, groups: int) -> Floats:

@@ -101,6 +101,15 @@ def pack_trained(
     pack(model, path, weights_only=True, **described)
 
 
+class _Function(nn.Module):
+    def __init__(self, run: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self._run = run
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self._run(images)
+
+
 def _calibration(config: Config, dataset: data.Dataset) -> list[torch.Tensor]:
     batches = data.training_batches(
         dataset, batch_size=64, seed=config.seed, whiten=config.whiten, device=torch.device("cpu")
@@ -109,14 +118,20 @@ def _calibration(config: Config, dataset: data.Dataset) -> list[torch.Tensor]:
     return [images for images, _ in found]
 
 
-def accuracies(trained: TrainedRun, path: str | os.PathLike[str]) -> tuple[Evaluation, Evaluation]:
+def accuracies(
+    trained: TrainedRun,
+    path: str | os.PathLike[str],
+    run: Callable[[torch.Tensor], torch.Tensor] | None = None,
+) -> tuple[Evaluation, Evaluation]:
     """How good the network of a run is on the images it is judged by, as it was trained and with
-    the weights of a packed file."""
+    the weights of a packed file; or as `run` computes the file, for prepared images."""
     classes = len(trained.dataset.classes)
     batches = data.test_batches(
         trained.dataset, batch_size=256, device=torch.device("cpu"), whiten=trained.config.whiten
     )
     before = evaluate(trained.model, batches, classes)
+    if run is not None:
+        return before, evaluate(_Function(run), batches, classes)
     model = copy.deepcopy(trained.model)
     model.load_state_dict(unpack(path))
     return before, evaluate(model, batches, classes)
