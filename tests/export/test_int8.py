@@ -210,3 +210,17 @@ def test_a_network_that_onnx_runtime_quantised_runs_in_int8(model, tmp_path, sig
     ours = skinny.load(tmp_path / "ours.skinny")(batch)
     assert (ours.argmax(1) == theirs.argmax(1)).mean() > 0.98
     assert np.abs(ours - theirs).max() < 0.05 * np.abs(theirs).max()
+
+
+def test_a_network_holds_its_weights_once_and_serves_other_batches_from_them(tmp_path):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(70, 50), torch.nn.ReLU(), torch.nn.Linear(50, 9))
+    x = torch.randn(40, 70)
+    path = tmp_path / "m.skinny"
+    skinny.pack(model, path, example=x, compute="int8", calibration=[x])
+    few, many = skinny.load(path), skinny.load(path)
+    packed = few._tensors.bytes
+    few(x[:1].numpy())
+    assert packed - few._tensors.bytes >= 4 * (70 * 50 + 50 * 9) * 0.9
+    np.testing.assert_array_equal(few(x.numpy()), many(x.numpy()))
+    np.testing.assert_array_equal(many(x[:1].numpy()), few(x[:1].numpy()))

@@ -10,8 +10,10 @@ from tests.graph import running
 from tests.runtime.native_graphs import mixed
 
 from skinny import native
+from skinny._native import Int8Weights
 from skinny.graph import Graph, Input, Node
 from skinny.graph.graph import complete
+from skinny.runtime.shared_weights import _from_quads, _quads
 
 pytestmark = pytest.mark.skipif(native.extension() is None, reason="needs the kernels")
 rng = np.random.default_rng(7)
@@ -188,3 +190,25 @@ def test_every_instruction_set_gives_the_bits_of_the_reference(variables):
         check=False,
     )
     assert done.returncode == 0, done.stdout[-3000:]
+
+
+def test_without_memory_for_code_the_bits_are_the_same():
+    net = Net(2, 8, 9, 20)
+    y = net.conv("x", (30, 8, 3, 3), padding=1, zero=100)
+    graph = Graph((Input("x", "float32", net.shape),), tuple(net.nodes), (y,))
+    given = {"x": rng.standard_normal(net.shape).astype(np.float32)}
+    made = mixed(graph, given, net.tensors)
+    (segment,) = made._natives.values()
+    segment._program = None
+    segment.prepare(max_code=0)
+    assert sum(segment.code) == 0
+    np.testing.assert_array_equal(made.run(given)[0], running.run(graph, given, net.tensors)[0])
+
+
+@pytest.mark.parametrize(("shape", "groups"), [((6, 5), 1), ((8, 3, 3, 2), 1), ((6, 5, 3), 3)])
+def test_quads_give_their_weights_back(shape, groups):
+    weight = rng.integers(-127, 128, shape, np.int8) * (rng.random(shape) < 0.6)
+    quads = _quads(weight, groups)
+    ones = np.ones(shape[0], np.float32)
+    native_form = Int8Weights(quads=quads, zero=3, scale=ones, bias=ones)
+    np.testing.assert_array_equal(_from_quads(native_form.integers(), shape, groups), weight)
