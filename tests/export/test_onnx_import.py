@@ -71,6 +71,14 @@ VARIANTS = {
     "mean from 18": (18, [node("ReduceMean", "x a")], [ints("a", -1, 1)]),
     "norms": (17, [node("ReduceL2", "x", "l", axes=[2]), node("ReduceL1", "x", "k", axes=[2]),
                    node("Add", "l k")], []),
+    "einsum of two": (12, [node("Einsum", "x x", equation="bij,bkj->bik")], []),
+    "einsum with a matrix": (13, [node("Einsum", "x m", equation="bij,jk->kbi")], [M]),
+    "einsum of one": (17, [node("Einsum", "x", equation="b i j -> j b")], []),
+    "einsum over all": (17, [node("Einsum", "x x", equation="bij,bij->")], []),
+    "einsum over two axes": (17, [node("Einsum", "x w", equation="bij,kij")], [
+        tensor("w", rng.standard_normal((4, 3, 8)))]),
+    "einsum of outer products": (17, [node("Einsum", "x w", equation="bij,bkl->bkjil")], [
+        tensor("w", rng.standard_normal((2, 4, 5)))]),
     "clip": (11, [node("Clip", "x low high")], [tensor("low", -0.5), tensor("high", 0.5)]),
     "clip below": (12, [node("Clip", "x low")], [tensor("low", -0.5)]),
     "clip from 0 to 6": (13, [node("Clip", "x low high")], [tensor("low", 0), tensor("high", 6)]),

@@ -279,6 +279,16 @@ def test_infinities_stay_where_they_belong(folder, images):
     assert (y[:, 1] == 0).all()
 
 
+def test_silu_of_large_numbers_stays_near_zero_below(folder):
+    builder = Builder(1, 1, 6)
+    builder.add("silu")
+    path = folder / "net.skinny"
+    packing.write(path, builder.tensors, graph=builder.graph())
+    x = np.array([-3e38, -1e38, -1e9, -100, 1e38, np.nan], np.float32).reshape(1, 1, 1, 6)
+    got = load(path)(x).reshape(-1)
+    np.testing.assert_allclose(got, [0, 0, 0, 0, np.float32(1e38), np.nan], atol=1e-30)
+
+
 @pytest.mark.parametrize("images", [1, 16])
 def test_a_relu_passes_nan_on(folder, images):
     builder = Builder(1, 1, 1)

@@ -9,6 +9,7 @@ from skinny.graph.builder import Builder
 from skinny.graph.errors import MisfitError, require
 from skinny.graph.forms import Call, OnnxCall, Writer, aten, to_onnx
 from skinny.graph.graph import Node, Operand
+from skinny.graph.ops import einsum
 from skinny.graph.ops.quantize import int8_layer
 from skinny.graph.registry import Attributes, register
 from skinny.graph.values import Array, Spec
@@ -188,6 +189,7 @@ register(
         "mv": aten("matmul", "self", "vec"),
         "dot": aten("matmul", "self", "tensor"),
     },
+    onnx={"Einsum": einsum.from_onnx},
     to_onnx=to_onnx("MatMul", dtype="float32"),
     lowering="matmul",
 )
