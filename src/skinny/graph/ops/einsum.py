@@ -67,4 +67,5 @@ def _matrices(g: Builder, value: Operand, batch: int, rows: int, columns: int) -
 def _ordered(g: Builder, value: Operand, letters: str, wanted: str) -> Operand:
     if letters == wanted:
         return value
-    return g.emit("permute", value, axes=[letters.index(letter) for letter in wanted])
+    permuted: Operand = g.emit("permute", value, axes=[letters.index(one) for one in wanted])
+    return permuted
