@@ -7,9 +7,6 @@ namespace skinny::jit {
 namespace {
 
 constexpr size_t line_bytes = 64;
-// Of a block of the code for AVX-512, at most: few enough that what a vector's sums read stays in the
-// first-level cache while the code goes over neighbouring vectors, and their instructions too.
-constexpr size_t joined_taps = 512;
 
 Range lines(const Chunk& chunk) {
   return {chunk.code / line_bytes, (chunk.code + chunk.bytes + line_bytes - 1) / line_bytes};

@@ -10,6 +10,10 @@
 
 namespace skinny::jit {
 
+// Of a block of the code for AVX-512, at most: few enough that what a vector's sums read stays in the
+// first-level cache while the code goes over neighbouring vectors, and their instructions too.
+constexpr size_t joined_taps = 512;
+
 // Where a tile reads and writes; the stride is that of the output's channels.
 struct TileRun {
   const float* in;

@@ -182,16 +182,15 @@ void scale(const float* from, ptrdiff_t from_stride, const float* factors, float
   }
 }
 
-void add(const float* from, ptrdiff_t from_stride, float* to, ptrdiff_t to_stride, size_t rows,
-         size_t count, float low, float high) {
+void add(const float* a, ptrdiff_t a_stride, const float* b, ptrdiff_t b_stride, float* to,
+         ptrdiff_t to_stride, size_t rows, size_t count, float low, float high) {
   Vec least = splat(low), most = splat(high);
-  auto sum = [&](Vec a, Vec b) { return at_most(at_least(a + b, least), most); };
-  for (size_t row = 0; row < rows; ++row, from += from_stride, to += to_stride) {
+  auto sum = [&](Vec x, Vec y) { return at_most(at_least(x + y, least), most); };
+  for (size_t row = 0; row < rows; ++row, a += a_stride, b += b_stride, to += to_stride) {
     size_t i = 0;
-    for (; i + V <= count; i += V) store(to + i, sum(load(to + i), load(from + i)));
+    for (; i + V <= count; i += V) store(to + i, sum(load(a + i), load(b + i)));
     if (i < count)
-      store_some(to + i, sum(load_some(to + i, count - i), load_some(from + i, count - i)),
-                 count - i);
+      store_some(to + i, sum(load_some(a + i, count - i), load_some(b + i, count - i)), count - i);
   }
 }
 

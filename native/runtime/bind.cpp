@@ -24,8 +24,10 @@ void bind_constants(nb::module_& m) {
   m.attr("MAX_TAPS") = max_taps;
   m.attr("MAX_OFFSET") = max_offset;
   m.attr("MAX_THREADS") = max_threads;
+  m.attr("MOST_CACHED") = Engine::most_cached;
   nb::enum_<Mode>(m, "Mode", nb::is_arithmetic())
       .value("single", Mode::single)
+      .value("prefix", Mode::prefix)
       .value("interleaved", Mode::interleaved)
       .value("tail", Mode::tail);
   nb::enum_<ActivationKind>(m, "ActivationKind")
@@ -137,12 +139,16 @@ std::vector<std::vector<double>> run(const Engine& e, Images x, size_t size, con
   for (Mode mode : {Mode::single, Mode::interleaved}) {
     if (mode == Mode::single ? singles == 0 : singles == images) continue;
     const Program& head = e.program(mode);
-    require(head.positions && size % images == 0 && size / images == head.in.size() &&
-                head.out.size() == tail.in.size(),
+    const Program& prefix = e.program(Mode::prefix);
+    bool divided = mode == Mode::interleaved && prefix.positions;
+    const View& in = divided ? prefix.in : head.in;
+    require(head.positions && size % images == 0 && size / images == in.size() &&
+                head.out.size() == tail.in.size() &&
+                (!divided || prefix.out.size() == head.in.size()),
             "x must be whole images, for a program that is complete");
-    require(!x.bytes || x.scale.size() == head.in.channels,
+    require(!x.bytes || x.scale.size() == in.channels,
             "a scale and a shift for each channel are needed");
-    x.size = head.in.size();
+    x.size = in.size();
   }
   require(threads > 0 && threads <= max_threads, "threads must be 1 to 1024");
   std::vector<std::vector<double>> seconds(timed ? mode_count : 0);

@@ -72,7 +72,8 @@ void add_depthwise(Engine& e, Mode mode, const View& source, const View& target,
                    const In<float, 3>& weights, const std::array<size_t, 2>& stride,
                    const std::array<size_t, 2>& padding, const std::array<size_t, 2>& dilation,
                    const Floats& bias, float low, float high, const Activation& activation) {
-  require(mode == Mode::single, "a depthwise convolution takes one image at a time");
+  require(mode == Mode::single || mode == Mode::prefix,
+          "a depthwise convolution takes one image at a time");
   Program& p = e.program(mode);
   add(p, Depthwise({p.positions, 1, {}}, source, target,
                    {{weights.shape(1), weights.shape(2)}, stride, padding, dilation},

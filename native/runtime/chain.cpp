@@ -108,17 +108,19 @@ void Chain::store_tile(const Grid& grid, const ThreadContext& context, const Rin
   });
 }
 
-// `to` is where the tile's channel 0 lies, in the scratch buffer or where it belongs.
-void Chain::add_residual(const Grid& grid, const ThreadContext& context, float* to, size_t stride,
-                         Range channels, size_t row, size_t column, size_t rows,
+// Adds the residual to a tile, and stores the sum where it belongs.
+void Chain::add_residual(const Grid& grid, const ThreadContext& context, const float* from,
+                         size_t stride, Range channels, size_t row, size_t column, size_t rows,
                          size_t floats) const {
   const View& view = residual->view;
-  to += channels.begin * stride;
+  from += channels.begin * stride;
   each_segment(grid, row, column, rows, floats, [&](size_t at, size_t y, size_t x, size_t count) {
     SKINNY_CHOOSE(tile).add(context.at(view.at(channels.begin, y)) + x,
-                            static_cast<ptrdiff_t>(view.channel_stride * context.n), to + at,
-                            static_cast<ptrdiff_t>(stride), channels.end - channels.begin, count,
-                            residual->low, residual->high);
+                            static_cast<ptrdiff_t>(view.channel_stride * context.n), from + at,
+                            static_cast<ptrdiff_t>(stride),
+                            context.at(grid.out.at(channels.begin, y)) + x,
+                            static_cast<ptrdiff_t>(out.channel_stride * context.n),
+                            channels.end - channels.begin, count, residual->low, residual->high);
   });
 }
 
@@ -139,7 +141,7 @@ void Chain::copy_tile(const Grid& grid, const float* from, float* to, size_t row
 // Neighbouring tiles of as many rows: generated code that the processor has fetched is run for all of
 // them, layer by layer. They have one width where they have several rows or the code asks for it.
 struct Chain::Strip {
-  static constexpr size_t most = 4;
+  static constexpr size_t most = 8;
   size_t rows = 0, count = 0;
   struct Tile {
     size_t row, column, vectors;
@@ -147,12 +149,25 @@ struct Chain::Strip {
   } tiles[most];
 };
 
-// Tiles at once: their scratch buffers and the code of a layer's block fit a second-level cache.
+// Whether all tiles are stored where they belong at once, not by way of the scratch buffer.
+bool Chain::direct(const Grid& grid) const {
+  return stages.size() == 1 && !flat && tile_rows == 1 && !pool && !copied_offsets &&
+         grid.columns % grid.lanes == 0;
+}
+
+// Tiles at once: their scratch buffers, or what a block of a 1x1 convolution reads of them, fit a
+// second-level cache, with the code of a layer's block.
 size_t Chain::strip_tiles(const Grid& grid) const {
-  constexpr size_t cached = 196608;  // floats
+  constexpr size_t cached = 196608, most = 4;  // floats; tiles
+  if (direct(grid)) {
+    bool pointwise = stages[0].offsets.tap_stride != 0;
+    size_t taps = std::min(stages[0].weights->taps(), jit::joined_taps);
+    return pointwise ? std::clamp(cached / (taps * tile_columns * grid.lanes), size_t{1}, Strip::most)
+                     : Strip::most;
+  }
   size_t channels = max_channels() / (split_channels ? stages[0].weights->range_count() : 1);
   size_t floats = scratch_buffers() * std::max<size_t>(1, channels) * tile_vectors * grid.lanes;
-  return std::clamp(cached / floats, size_t{1}, Strip::most);
+  return std::clamp(cached / floats, size_t{1}, most);
 }
 
 // Tiles are numbered row by row.
@@ -253,7 +268,7 @@ void Chain::run_stage(const Grid& grid, const ThreadContext& context, const Stri
       if (last && residual)
         add_residual(grid, context, run.out, run.stride, channels, tile.row, tile.column,
                      strip.rows, floats);
-      if (last && !tile.direct)
+      else if (last && !tile.direct)
         store_tile(grid, context, ring, run.out, channels, tile.row, tile.column, strip.rows,
                    floats);
     }
@@ -371,6 +386,7 @@ size_t Chain::ring_rows() const {
 
 size_t Chain::scratch(size_t n) const {
   Grid grid(*this, n);
+  if (direct(grid)) return 0;
   size_t each = strip_tiles(grid) * tile_vectors * grid.lanes;
   size_t size = scratch_buffers() * max_channels() * each;
   if (copied_offsets) size += stages[0].weights->taps() * stages[0].weights->groups() * each;

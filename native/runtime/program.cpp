@@ -10,9 +10,6 @@ namespace {
 
 constexpr size_t max_images = 256;   // at a time: bounds the memory of a call
 constexpr size_t max_tail_runs = 4;  // up to this many images, the tail runs image by image
-// The values of a vector of images that take more floats than this are fetched from memory by every
-// layer. Those of one image mostly stay in the third-level cache.
-constexpr size_t most_cached = size_t{1} << 24;
 
 static_assert(arena_slack >= row_slack);
 
@@ -22,22 +19,22 @@ struct WorkItem {
   size_t first, count, n;
 };
 
-// Copies the item's images into the arena, interleaved.
-void load_images(const Program& program, const Images& x, const WorkItem& item,
+// Copies the item's images, of which `from` is the first, into the arena, interleaved.
+void load_images(const Program& program, const Images& x, size_t from, const WorkItem& item,
                  const ThreadContext& context) {
   const View& view = program.in;
   zero_padding(view, context, context.partition(view.channels), {0, view.height});
   size_t size = view.size(), n = item.n;
   if (n == 1 && x.floats && view.compact()) {
     auto [begin, end] = context.partition(size);
-    std::memcpy(context.at(view.offset + begin), x.floats + item.first * size + begin,
+    std::memcpy(context.at(view.offset + begin), x.floats + from * size + begin,
                 (end - begin) * sizeof(float));
     return;
   }
   auto [begin, end] = context.partition(view.channels * view.height);
   for (size_t line = begin; line < end; ++line) {
     size_t channel = line / view.height, row = line % view.height;
-    size_t source = item.first * size + line * view.width;
+    size_t source = from * size + line * view.width;
     float* to = context.at(view.at(channel, row));
     if (item.count < n) std::memset(to, 0, view.width * n * sizeof(float));
     for (size_t c = 0; c < view.width; ++c, to += n, ++source)
@@ -61,10 +58,10 @@ void run_steps(const Program& program, float* arena, size_t n, const Each& each,
 }  // namespace
 
 // How the memory of a chunk of a batch is divided, in floats: the heads' arenas, one scratch buffer
-// per thread, and the tail's arenas. The head writes its results where the tail reads them: into one
-// arena for all images, interleaved, or into one arena per image.
+// per thread, the results of a prefix, and the tail's arenas. The head writes its results where the
+// tail reads them: into one arena for all images, interleaved, or into one arena per image.
 struct Engine::Layout {
-  size_t arenas, arena = 0, threads, scratch, tail_n, tail_runs, tail_size;
+  size_t arenas, arena = 0, threads, scratch, prefix = 0, tail_n, tail_runs, tail_size;
 
   Layout(const Engine& engine, size_t images, size_t team) : threads(team) {
     const Program& tail = engine.program(Mode::tail);
@@ -79,11 +76,24 @@ struct Engine::Layout {
     };
     if (vectors) add(engine.program(Mode::interleaved), lanes());
     if (singles) add(engine.program(Mode::single), 1);
-    scratch = round_up(scratch, 16);
     // Fewer items than threads are all computed by the whole team, in one arena.
     arenas = vectors + singles < threads ? 1 : threads;
+    if (vectors && engine.has_prefix()) {
+      // The whole team computes such a vector, which has the memory of the images before it.
+      const Program& first = engine.program(Mode::prefix);
+      size_t whole = arena;
+      arena = 0;
+      add(first, 1);
+      if (singles) add(engine.program(Mode::single), 1);
+      arenas = threads;
+      arena = std::max(arena, round_up(divide_up(whole, arenas), 16));
+      prefix = round_up(lanes() * first.out.size(), 16);
+    }
+    scratch = round_up(scratch, 16);
   }
-  size_t floats() const { return arenas * arena + threads * scratch + tail_runs * tail_size; }
+  size_t floats() const {
+    return arenas * arena + threads * scratch + prefix + tail_runs * tail_size;
+  }
 };
 
 size_t Program::scratch(size_t n) const {
@@ -153,7 +163,8 @@ void Engine::run_chunk(const Images& x, size_t images, float* y, size_t threads,
   Layout layout(*this, images, threads);
   auto workspace = workspaces_.acquire(layout.floats());
   float* scratches = workspace->data + layout.arenas * layout.arena;
-  float* tails = scratches + threads * layout.scratch;
+  float* between = scratches + threads * layout.scratch;  // results of the prefix
+  float* tails = between + layout.prefix;
   size_t tail_n = layout.tail_n, tail_runs = layout.tail_runs, tail_size = layout.tail_size;
   auto times = [&](Mode mode, size_t rank) {
     return seconds && rank == 0 ? seconds[static_cast<size_t>(mode)].data() : nullptr;
@@ -173,10 +184,11 @@ void Engine::run_chunk(const Images& x, size_t images, float* y, size_t threads,
     };
   };
 
-  auto run_head = [&](const WorkItem& item, float* arena, const auto& each, double* timed) {
+  auto run_head = [&](const WorkItem& item, const Images& of, size_t from, float* arena,
+                      const auto& each, double* timed) {
     const Program& head = program(item.mode);
     each(arena, item.n,
-         [&](const ThreadContext& context) { load_images(head, x, item, context); });
+         [&](const ThreadContext& context) { load_images(head, of, from, item, context); });
     run_steps(head, arena, item.n, each, timed);
     each(arena, item.n, [&](const ThreadContext& context) {
       auto [begin, end] = context.partition(features);
@@ -195,16 +207,43 @@ void Engine::run_chunk(const Images& x, size_t images, float* y, size_t threads,
     });
   };
 
-  // As many items as divide evenly are computed by one thread each, the others by the whole team.
-  size_t evenly = layout.arenas == 1 ? 0 : items.size() / size * size;
-  if (evenly)
-    team.run(size, [&](size_t rank) {
-      for (size_t i = rank; i < evenly; i += size)
-        run_head(items[i], workspace->data + rank * layout.arena, alone(rank),
-                 times(items[i].mode, rank));
-    });
-  for (size_t i = evenly; i < items.size(); ++i)
-    run_head(items[i], workspace->data, by_team, times(items[i].mode, 0));
+  // As many of the items [first, last) as divide evenly are computed by one thread each, the others
+  // by the whole team.
+  auto divide = [&](size_t first, size_t last, const auto& run) {
+    size_t evenly = layout.arenas == 1 ? first : first + (last - first) / size * size;
+    if (evenly > first)
+      team.run(size, [&](size_t rank) {
+        for (size_t i = first + rank; i < evenly; i += size)
+          run(i, workspace->data + rank * layout.arena, alone(rank), rank);
+      });
+    for (size_t i = evenly; i < last; ++i) run(i, workspace->data, by_team, size_t{0});
+  };
+  size_t begun = 0;
+  if (layout.prefix)
+    for (; begun < vectors; ++begun) {
+      const Program& prefix = program(Mode::prefix);
+      const WorkItem& item = items[begun];
+      size_t each_size = prefix.out.size();
+      divide(item.first, item.first + item.count,
+             [&](size_t i, float* arena, const auto& each, size_t rank) {
+               float* to = between + (i - item.first) * each_size;
+               each(arena, 1, [&](const ThreadContext& context) {
+                 load_images(prefix, x, i, {Mode::prefix, i, 1, 1}, context);
+               });
+               run_steps(prefix, arena, 1, each, times(Mode::prefix, rank));
+               each(arena, 1, [&](const ThreadContext& context) {
+                 auto [begin, end] = context.partition(each_size);
+                 std::memcpy(to + begin, context.at(prefix.out.offset + begin),
+                             (end - begin) * sizeof(float));
+               });
+             });
+      Images made;
+      made.floats = between;
+      run_head(item, made, 0, workspace->data, by_team, times(item.mode, 0));
+    }
+  divide(begun, items.size(), [&](size_t i, float* arena, const auto& each, size_t rank) {
+    run_head(items[i], x, items[i].first, arena, each, times(items[i].mode, rank));
+  });
   for (size_t image = 0; image < tail_runs; ++image) {
     float* arena = tails + image * tail_size;
     run_steps(tail, arena, tail_n, by_team, times(Mode::tail, 0));

@@ -28,15 +28,21 @@ struct Images {
 };
 
 // The batch mode a program is planned for.
-enum class Mode : size_t { single, interleaved, tail };
-constexpr size_t mode_count = 3;
+enum class Mode : size_t { single, prefix, interleaved, tail };
+constexpr size_t mode_count = 4;
 
 // The network: a head that runs on one image (`single`) or on a vector of images (`interleaved`),
-// and a tail of fully connected layers that runs on all images of a batch at once.
+// and a tail of fully connected layers that runs on all images of a batch at once. Where the first
+// layers have values too large for vectors, they are a program of their own, `prefix`, which runs on
+// each image of a vector; `interleaved` begins with its result.
 class Engine {
  public:
   Program& program(Mode mode) { return programs_[static_cast<size_t>(mode)]; }
   const Program& program(Mode mode) const { return programs_[static_cast<size_t>(mode)]; }
+
+  // The values of a vector of images that take more floats than this are fetched from memory by
+  // every layer. Those of one image mostly stay in the third-level cache.
+  static constexpr size_t most_cached = size_t{1} << 24;
 
   static size_t lanes();
   // y: [images][outputs]. Adds each step's seconds to `seconds[mode]` unless it is null.
@@ -53,6 +59,7 @@ class Engine {
  private:
   struct Layout;
   bool runs_vectors() const;
+  bool has_prefix() const { return program(Mode::prefix).positions != 0; }
   size_t vector_count(size_t images) const;
   size_t single_count(size_t images) const;
   void run_chunk(const Images& x, size_t images, float* y, size_t threads,

@@ -152,6 +152,7 @@ class Chain : public Step {
   struct Grid;
   struct Ring;
   struct Strip;
+  bool direct(const Grid& grid) const;
   size_t strip_tiles(const Grid& grid) const;
   void run_tiles(const Grid& grid, const ThreadContext& context, Range tiles,
                  const Ring* ring) const;
@@ -165,8 +166,8 @@ class Chain : public Step {
   void store_tile(const Grid& grid, const ThreadContext& context, const Ring* ring,
                   const float* from, Range channels, size_t row, size_t column, size_t rows,
                   size_t floats) const;
-  void add_residual(const Grid& grid, const ThreadContext& context, float* to, size_t stride,
-                    Range channels, size_t row, size_t column, size_t rows, size_t floats) const;
+  void add_residual(const Grid& grid, const ThreadContext& context, const float* from,
+                    size_t stride, Range channels, size_t row, size_t column, size_t rows, size_t floats) const;
   template <class Segment>
   void each_segment(const Grid& grid, size_t row, size_t column, size_t rows, size_t floats,
                     const Segment& segment) const;

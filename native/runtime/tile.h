@@ -99,9 +99,9 @@ struct TileKernels {
   // The same, row i times factors[i].
   void (*scale)(const float* from, ptrdiff_t from_stride, const float* factors, float* to,
                 ptrdiff_t to_stride, size_t rows, size_t count);
-  // to = to + from, clamped to [low, high], for `count` floats of each of `rows` rows.
-  void (*add)(const float* from, ptrdiff_t from_stride, float* to, ptrdiff_t to_stride, size_t rows,
-              size_t count, float low, float high);
+  // to = a + b, clamped to [low, high], for `count` floats of each of `rows` rows.
+  void (*add)(const float* a, ptrdiff_t a_stride, const float* b, ptrdiff_t b_stride, float* to,
+              ptrdiff_t to_stride, size_t rows, size_t count, float low, float high);
   void (*dense)(const TileInput& in, int rows, int vectors, const DenseTaps& taps, float* out,
                 size_t stride, const Accumulation& accumulation);
 };

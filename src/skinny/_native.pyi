@@ -76,13 +76,15 @@ MAX_MAP_REGISTERS: int  # of elementwise code
 MAX_MAP_SOURCES: int  # of elementwise code
 MAX_OFFSET: int  # positions of an arena, and floats to a tap
 MAX_THREADS: int
+MOST_CACHED: int
 
 class Mode(enum.IntEnum):
     """The batch mode a program is planned for."""
 
     single = 0
-    interleaved = 1
-    tail = 2
+    prefix = 1
+    interleaved = 2
+    tail = 3
 
 class ActivationKind(enum.Enum):
     none = 0

@@ -78,6 +78,17 @@ def test_preprocessing_has_a_scale_and_a_shift_for_each_channel(scale, shift):
         engine.run_bytes(**arguments, scale=floats(scale), shift=floats(shift))
 
 
+@pytest.mark.parametrize(("made", "read"), [(10, 12), (12, 10)])
+def test_a_vector_begins_with_what_the_prefix_makes(made, read):
+    engine, ten = begun(), compact((10,))
+    engine.begin(mode=native.Mode.prefix, positions=1024, source=IMAGE, target=compact((made,)))
+    engine.begin(mode=native.Mode.interleaved, positions=64, source=compact((read,)), target=ten)
+    engine.begin(mode=native.Mode.tail, positions=64, source=ten, target=ten)
+    y = np.zeros((16, 10), np.float32)
+    with pytest.raises(ValueError, match="whole images"):
+        engine.run_floats(x=floats(16 * 256), y=y, threads=2, timed=False)
+
+
 def test_a_batch_for_a_network_without_programs_is_refused():
     y = np.zeros((1, 1), np.float32)
     with pytest.raises(ValueError, match="outputs"):

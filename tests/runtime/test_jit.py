@@ -188,6 +188,35 @@ def network(tmp_path, sparsity: float, name: str = "net"):
     return builder, path
 
 
+# Layers in which a non-zero needs as much code as possible: what belongs to an output channel, to a
+# group of the convolution and to a block of taps is shared by as few as possible.
+WASTEFUL = {
+    "one of many outputs": (64, 512, (1, 1), 1),
+    "many blocks": (512, 64, (3, 3), 1),
+    "groups of one output": (256, 64, (1, 1), 64),
+    "groups of two outputs": (128, 64, (3, 3), 32),
+    "large kernels": (8, 64, (9, 9), 1),
+}
+
+
+@pytest.mark.parametrize("kept", [1, 2, 4])  # of an output channel
+@pytest.mark.parametrize("layer", WASTEFUL)
+def test_code_is_bounded_by_the_non_zeros_of_a_file(layer, kept, tmp_path):
+    inputs, outputs, kernel, groups = WASTEFUL[layer]
+    builder = Builder(inputs, 20, 20)
+    builder.conv(inputs, outputs, kernel, groups=groups, sparsity=0)
+    builder.add("relu6")
+    weight = builder.tensors["t0.weight"].reshape(outputs, -1)
+    for row in weight:
+        row[builder.rng.permutation(weight.shape[1])[kept:]] = 0
+    packing.write(tmp_path / "net.skinny", builder.tensors, graph=builder.graph())
+    net = load(tmp_path / "net.skinny", threads=2)
+    for batch in (1, 32):
+        code = sum(row.code_bytes for row in net.profile(batch, 1).rows)
+        assert code <= 64 * np.count_nonzero(weight) + 4096  # a page
+        assert code or kept < 2 or _native.isa() != "avx512"
+
+
 @pytest.mark.parametrize("sparsity", [0.5, 0.8])
 def test_networks_run_on_generated_code_and_say_so(tmp_path, monkeypatch, sparsity):
     builder, path = network(tmp_path, sparsity)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from skinny._native import TILE_VECTORS, ActivationKind, Mode, Pool, Stage
+from skinny._native import TILE_VECTORS, ActivationKind, Pool, Stage
 from skinny.runtime.convolution import Geometry, pointwise_taps
 from skinny.runtime.fuse import NONE, Activation, Layer
 from skinny.runtime.layout import Buffer, Shape, View, compact
@@ -14,12 +14,15 @@ from skinny.runtime.step_info import StepInfo
 from skinny.runtime.tiles import TILES_PER_THREAD, choose_tile
 from skinny.runtime.windows import axes
 
+# With AVX-512: of an instruction, a weight, and a share of the input's load.
+_BYTES_PER_WEIGHT = 14
+_STRIP_VECTORS = 28  # of a chain's strip of tiles
 _MAX_FUSED_POOL = 4  # rows under a pooling window that is fused into the chain before it
 
 
 def joinable(program: Program, before: Layer, layer: Layer) -> bool:
     """Whether a layer is a 1x1 convolution that may be chained to the one before it."""
-    if _is_depthwise(program, before):
+    if is_depthwise(program, before):
         return False
     plain = (
         layer.op == "conv"
@@ -27,13 +30,29 @@ def joinable(program: Program, before: Layer, layer: Layer) -> bool:
         and layer.node["stride"] == [1, 1]
         and layer.node["padding"] == [0, 0]
     )
-    if not plain or program.n > 1:
-        return plain
+    if not plain:
+        return False
     _, height, width = program.shapes[layer.output]
+    if program.n > 1:
+        return _chains(program, [*before.nodes, layer.node], layer)
     # Threads split a chain by tiles: there must be many, or they must divide evenly.
     tiles = height * width // (TILE_VECTORS * program.lanes)
     evenly = tiles > 0 and tiles % program.threads == 0
     return evenly or tiles >= TILES_PER_THREAD * program.threads
+
+
+def _code(program: Program, nodes: list[Mapping[str, Any]]) -> int:
+    """About how many bytes the kernels of layers read: weights, and generated code or indices."""
+    return _BYTES_PER_WEIGHT * sum(map(program.weights.kept, nodes))
+
+
+def _chains(program: Program, nodes: list[Mapping[str, Any]], last: Layer) -> bool:
+    """Whether reading the code of a chain again for each strip of tiles takes less than writing and
+    reading the value before its last layer."""
+    channels, height, width = program.shapes[last.inputs[0]]
+    strips = -(-height * width // _STRIP_VECTORS)
+    between = 4 * program.n * channels * height * width
+    return (strips - 1) * _code(program, nodes) <= 2 * between
 
 
 def poolable(program: Program, layer: Layer, after: Layer) -> bool:
@@ -54,20 +73,20 @@ def takes_residual(program: Program, layer: Layer, add: Layer) -> bool:
         and layer.pool is None
         and layer.residual is None
         and layer.activations[-1] == NONE
-        and not _is_depthwise(program, layer)
+        and not is_depthwise(program, layer)
     )
 
 
 def wanted_view(program: Program, layer: Layer) -> View | None:
     """The layout in which a convolution reads its input; None if it needs space-to-depth first."""
     form = program.weights.geometry(layer.node)
-    plain = form.space_to_depth is None and not _is_depthwise(program, layer)
+    plain = form.space_to_depth is None and not is_depthwise(program, layer)
     return form.view if plain else None
 
 
-def _is_depthwise(program: Program, layer: Layer) -> bool:
+def is_depthwise(program: Program, layer: Layer) -> bool:
     """Whether a layer runs on the kernel for depthwise convolutions, which pads by itself."""
-    if program.mode != Mode.single or layer.op != "conv" or layer.node["groups"] == 1:
+    if program.n > 1 or layer.op != "conv" or layer.node["groups"] == 1:
         return False
     return program.weights.shape(layer.node)[1] == 1
 
@@ -102,7 +121,7 @@ def _lower_depthwise(program: Program, layer: Layer) -> None:
 
 
 def lower_conv(program: Program, layer: Layer) -> None:
-    if _is_depthwise(program, layer):
+    if is_depthwise(program, layer):
         _lower_depthwise(program, layer)
         return
     form = program.weights.geometry(layer.node)
@@ -129,9 +148,11 @@ def lower_conv(program: Program, layer: Layer) -> None:
         height, width = 1, height * width
     row_stride = width if one_row else form.view.row_stride
     tile = choose_tile(height, width, row_stride, program.lanes, program.n)
-    split_channels = (
-        program.n == 1 and len(layer.nodes) == 1 and tile.tiles < TILES_PER_THREAD * program.threads
-    )
+    if program.n == 1:
+        few = tile.tiles < TILES_PER_THREAD * program.threads
+    else:  # each thread reads half of the code, and all of the input
+        few = _code(program, layer.nodes) > 4 * program.n * form.view.positions
+    split_channels = few and len(layer.nodes) == 1 and layer.pool is None
     pool = None if layer.pool is None else pool_windows(layer.pool, out)
 
     def emit() -> None:

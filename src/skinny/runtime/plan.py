@@ -1,8 +1,9 @@
 """The execution plan of a network: one program per batch mode, made when the network is loaded.
 
 The head runs on one image at a time (`Mode.single`) or on a vector of images at a time
-(`Mode.interleaved`). The tail (`Mode.tail`), the fully connected layers at the end, runs on all
-images of a batch at once, so that their weights are read once.
+(`Mode.interleaved`), whose first layers may run image by image (`Mode.prefix`). The tail
+(`Mode.tail`), the fully connected layers at the end, runs on all images of a batch at once, so that
+their weights are read once.
 """
 
 import math
@@ -13,12 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skinny._native import Engine, Mode
+from skinny._native import MOST_CACHED, Engine, Mode
+from skinny.runtime.divide import split_head
 from skinny.runtime.fuse import Layer, fuse
 from skinny.runtime.images import Images
 from skinny.runtime.kernel_weights import KernelWeights
 from skinny.runtime.layout import Shape
 from skinny.runtime.lower import lower
+from skinny.runtime.lower_conv import is_depthwise
 from skinny.runtime.memory import MemoryLimit, MemoryLimitError
 from skinny.runtime.program import Program
 from skinny.runtime.step_info import StepInfo
@@ -28,6 +31,10 @@ from skinny.runtime.weights import Weights
 # Operations on vectors of features, which the tail may have.
 _TAIL_OPERATIONS = {"linear", "activate", "softmax", "log_softmax", "batch_norm", "add", "concat"}
 _CODE_SHARE = 16  # of the memory limit, for the code of one mode
+# Floats of a vector of images that are live at once, after a division of the head: they and the
+# code stay in a third-level cache of 32 MB for the most part, though all threads are in one vector.
+_DIVIDED = 10 << 20
+_DIVIDED_LANES = 16  # with fewer, images in vectors are no faster
 _MOST_TEAMS = 64  # kept; more sizes of batches start anew
 
 
@@ -50,15 +57,34 @@ class Draft:
         self.outputs = math.prod(own[self._end])
         self.kernels = KernelWeights(weights, own, threads)
         self.engine = Engine()
-        self.programs = [Program(self.engine, mode, own, self.kernels, threads) for mode in Mode]
+        self.programs: list[Program] = []
+        self._shapes, self._threads = own, threads
 
     def lower(self) -> None:
         head, tail = self._layers[: self._first], self._layers[self._first :]
-        for program in self.programs:
-            if program.mode == Mode.tail:
-                lower(program, tail, self._boundary, self._end)
-            else:
-                lower(program, head, self._start, self._boundary)
+        start, boundary = self._start, self._boundary
+        programs = {mode: self._program(mode) for mode in Mode}
+        lower(programs[Mode.single], head, start, boundary)
+        lower(programs[Mode.interleaved], head, start, boundary)
+        lower(programs[Mode.tail], tail, boundary, self._end)
+        division, lanes = None, self.engine.lanes()
+        if lanes >= _DIVIDED_LANES and programs[Mode.interleaved].positions > MOST_CACHED // lanes:
+            single = programs[Mode.single]
+            division = split_head(
+                head, start, boundary, self._shapes, _DIVIDED // lanes,
+                lambda layer: is_depthwise(single, layer),
+            )  # fmt: skip
+        if division is None:
+            del programs[Mode.prefix]
+        else:
+            at, value = division
+            lower(programs[Mode.prefix], head[:at], start, value)
+            programs[Mode.interleaved] = self._program(Mode.interleaved)
+            lower(programs[Mode.interleaved], head[at:], value, boundary)
+        self.programs = list(programs.values())
+
+    def _program(self, mode: Mode) -> Program:
+        return Program(self.engine, mode, self._shapes, self.kernels, self._threads)
 
 
 class Plan:
@@ -80,7 +106,8 @@ class Plan:
         needed = taken + draft.kernels.estimate(graph["nodes"])
         limit.check(needed, "the network", "choose a smaller network")
         draft.lower()
-        needed += sum(4 * p.positions for p in draft.programs if p.mode != Mode.interleaved)
+        once = (Mode.single, Mode.tail)
+        needed += sum(4 * p.positions for p in draft.programs if p.mode in once)
         limit.check(needed, "the network", "choose a smaller network")
         self.steps: dict[Mode, list[StepInfo]] = {}
         for program in draft.programs:
@@ -93,8 +120,8 @@ class Plan:
         self._generate = generate
         self.code: dict[Mode, list[int]] = {}  # bytes of each step's generated code
         self.code_seconds: dict[Mode, float] = {}  # that one core took to make it
-        once = [info for mode in (Mode.single, Mode.tail) for info in self.steps.get(mode, ())]
-        self._work, self._steps_once = nanoseconds(once), len(once)
+        steps = [info for mode in once for info in self.steps.get(mode, ())]
+        self._work, self._steps_once = nanoseconds(steps), len(steps)
         self._teams: dict[tuple[int, int], int] = {}
         self._team(1, threads)
 
@@ -142,7 +169,8 @@ class Plan:
     def _make_code(self, batch: int) -> None:
         """Code for the modes that a batch runs in, when they are first used."""
         singles = self.singles(batch)
-        for mode, images in ((Mode.single, singles), (Mode.interleaved, batch - singles)):
+        for mode in self.steps:
+            images = {Mode.single: singles, Mode.tail: 0}.get(mode, batch - singles)
             if self._generate and images and mode not in self.code:
                 most = self._limit.max_memory // _CODE_SHARE
                 began = time.perf_counter()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _RUNS_ON = {  # by the name of a batch mode
     "single": "one image",
+    "prefix": "one image",
     "interleaved": "images in vectors",
     "tail": "whole batch",
 }
@@ -129,7 +130,7 @@ def _peak(threads: int) -> float:
 def _images(plan: "Plan", mode: str, batch: int) -> int:
     """How many images of the batch run in a mode."""
     singles = plan.singles(batch)
-    return {"single": singles, "interleaved": batch - singles, "tail": batch}[mode]
+    return {"single": singles, "tail": batch}.get(mode, batch - singles)
 
 
 def profile_mixed(
