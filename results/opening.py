@@ -30,6 +30,7 @@ _PUBLISHED = {
         (2.8, 1.0, "entropy-penalised", "right"),
     ),
 }
+_BELOW = {("LeNet-5", "SDNN-108x")}  # whose labels would stand on a cross
 _STEEP = 0.95
 
 
@@ -42,22 +43,27 @@ def picture(
     def paint(axes: "Axes") -> None:
         for (network, study), colour in zip(studies.items(), SERIES, strict=False):
             arms = [arm for arm in study.arms if arm.runs and table.is_plain_or_pruned(arm)]
-            exact = sorted(((table.kilobytes(a), table.error(a), a) for a in arms), key=_size)
+            exact = sorted(
+                ((table.kilobytes(a, files), table.error(a), a) for a in arms), key=_size
+            )
             axes.plot([x for x, _, _ in exact], [y for _, y, _ in exact], "-o", color=colour,
                       label=network)  # fmt: skip
             for x, y, arm in exact:
                 steep = arm.config.sparsity > _STEEP  # the line rises: there is room on its left
-                beside = steep and arm is not exact[0][2]
+                offset, align = (-3, 7), "center"
+                if (network, arm.label) in _BELOW:
+                    offset, align = _PLACES["below"]
+                elif steep and arm is not exact[0][2]:
+                    offset, align = (-6, 2), "right"
                 axes.annotate(
-                    _name(arm, times, ", " if steep else "\n"), (x, y),
-                    xytext=(-6, 2) if beside else (-3, 7), textcoords="offset points",
-                    ha="right" if beside else "center", fontsize=8, color=colour,
+                    _name(arm, times, ", " if steep else "\n"), (x, y), xytext=offset,
+                    textcoords="offset points", ha=align, fontsize=8, color=colour,
                 )  # fmt: skip
             if rounded := list(_rounded(arms, files)):
                 axes.plot([x for x, _ in rounded], [y for _, y in rounded], "s", ms=4,
                           mfc="none", color=colour,
                           label=f"{network}, rounded to 4 bits")  # fmt: skip
-            if few := list(_few_bits(small[network])):
+            if few := list(_few_bits(small[network], files)):
                 axes.plot([x for x, _ in few], [y for _, y in few], "D", ms=4, color=colour,
                           label=f"{network}, trained with 3 or 4 bits")  # fmt: skip
             for x, y, who, place in _PUBLISHED[network]:
@@ -96,10 +102,10 @@ def _rounded(arms: Iterable[Result], files: Files) -> Iterator[tuple[float, floa
             yield found
 
 
-def _few_bits(study: Study) -> Iterator[tuple[float, float]]:
+def _few_bits(study: Study, files: Files) -> Iterator[tuple[float, float]]:
     for arm in study.arms:
         if arm.runs and arm.config.quantize is not None:
-            yield table.kilobytes(arm), table.error(arm)
+            yield table.kilobytes(arm, files), table.error(arm)
 
 
 def _size(point: tuple[float, float, Result]) -> float:
@@ -116,11 +122,13 @@ def has_whole(study: Study) -> bool:
     return {"dense", "sdnn"} <= {arm.config.method for arm in study.arms if arm.runs}
 
 
-def sentences(lenet: Study, few_bits: Study, times: Times) -> str:
+def sentences(lenet: Study, few_bits: Study, files: Files, times: Times) -> str:
     """What a newcomer should take away, from LeNet-300-100's study and that of its codebooks."""
     arms = {arm.label: arm for arm in lenet.arms if arm.runs}
     whole, twelfth, fewest = arms["dense"], arms["SDNN-12x"], arms["SDNN-56x"]
-    seeds = len(whole.runs)
+    counts = sorted({len(arm.runs) for arm in (whole, twelfth, fewest)})
+    seeds = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    sizes = [table.kilobytes(arm, files) for arm in (whole, twelfth, fewest)]
     small = next((a for a in few_bits.arms if a.label == "SDNN-56x, codebook4" and a.runs), None)
     said = [
         "Skinny takes most of the weights out of a network while it trains; what that costs is "
@@ -129,11 +137,10 @@ def sentences(lenet: Study, few_bits: Study, times: Times) -> str:
         f"{table.error(whole):.2f} % errors on MNIST; with a twelfth of its weights it makes "
         f"{table.error(twelfth):.2f} %, and with a 56th {table.error(fewest):.2f} % (means over "
         f"{seeds} trainings, {whole.config.epochs} epochs each).",
-        f"Its file shrinks from {table.kilobytes(whole):,.0f} kB to {table.kilobytes(twelfth):.0f} "
-        f"and {table.kilobytes(fewest):.0f} kB"
+        f"Its file shrinks from {sizes[0]:,.0f} kB to {sizes[1]:.0f} and {sizes[2]:.0f} kB"
         + (
             f", and where the weights of the 56th share 16 values a layer, trained with them, to "
-            f"{table.kilobytes(small):.1f} kB at {table.error(small):.2f} % errors (n = "
+            f"{table.kilobytes(small, files):.1f} kB at {table.error(small):.2f} % errors (n = "
             f"{len(small.runs)})"
             if small
             else ""

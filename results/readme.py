@@ -30,7 +30,9 @@ def block(picture: str, words: str, rows: Iterable[str]) -> str:
     )
 
 
-def rows(name: str, study: Study, labels: Iterable[str], margin: float) -> list[str]:
+def rows(
+    name: str, study: Study, labels: Iterable[str], margin: float, files: files_table.Files
+) -> list[str]:
     """Rows of the arms so labelled that have been trained. margin: points that count as equal."""
     compared = {row.arm.label: row for row in compare(study, margin)}
     made = []
@@ -38,6 +40,7 @@ def rows(name: str, study: Study, labels: Iterable[str], margin: float) -> list[
         row = compared.get(label)
         if row is None or row.error is None or row.against is None or not row.against.runs:
             continue
+        sizes = [files_table.kilobytes(arm, files) for arm in (row.arm, row.against)]
         cells = [
             name,
             label,
@@ -45,7 +48,7 @@ def rows(name: str, study: Study, labels: Iterable[str], margin: float) -> list[
             f"{row.error.mean:.2f}",
             f"{files_table.error(row.against):.2f}",
             str(len(row.arm.runs)),
-            f"{files_table.kilobytes(row.arm):,.0f} ({files_table.kilobytes(row.against):,.0f})",
+            f"{sizes[0]:,.0f} ({sizes[1]:,.0f})",
             row.verdict or "too few seeds to tell",
         ]
         made.append(f"| {' | '.join(cells)} |")
