@@ -71,6 +71,16 @@ def test_what_any_reader_reads_stays(tmp_path, summed):
     assert gone.tolist() == [False, False, not summed, False, False, False]
 
 
+def test_a_bias_that_another_layer_shares_stays(tmp_path):
+    first, second = nn.Linear(4, 4), nn.Linear(4, 4)
+    second.bias = first.bias
+    model = pruned(nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), nn.Linear(4, 2)),
+                   {"2": [0, 1], "4": [3]})  # fmt: skip
+    found = stored(model, tmp_path / "net.skinny", torch.rand(1, 4), values="bf16")
+    assert torch.equal(found["0.bias"], first.bias)
+    assert torch.equal(found["2.bias"], first.bias)
+
+
 @pytest.mark.parametrize(
     "model",
     [

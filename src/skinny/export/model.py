@@ -131,10 +131,13 @@ def pack(
 def _without_unread(
     graph: Graph, tensors: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]
 ) -> dict[str, Any]:
-    """The tensors with zeros for biases that no layer reads, as few bytes."""
+    """The tensors with zeros, which take few bytes, for biases that no layer reads."""
     made = dict(tensors)
+    tied = {own.name for own in tensors.values() if isinstance(own, packing.Tied)}
     for name, unread in unread_biases(graph, lambda name: arrays[name]).items():
         own = tensors[name]
+        if name in tied:  # another layer may read it
+            continue
         if isinstance(own, packing.Bits):
             made[name] = own._replace(array=np.where(unread, 0, own.array).astype(own.array.dtype))
         elif isinstance(own, np.ndarray):
