@@ -114,9 +114,23 @@ inline IVec rounded(Vec x, float low, float high, int32_t zero) {
   return (IVec)(limited(x, Vec{} + low, Vec{} + high) + shifter) - (shifter_bits - zero);
 }
 
+#if defined(__AVX2__) && !defined(__AVX512F__)
+inline __m256i piece_mask(size_t first, size_t count) {
+  __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  __m256i before = _mm256_set1_epi32(static_cast<int>(first) - 1);
+  __m256i end = _mm256_set1_epi32(static_cast<int>(first + count));
+  return _mm256_and_si256(_mm256_cmpgt_epi32(lanes, before), _mm256_cmpgt_epi32(end, lanes));
+}
+#endif
+
 inline void store_piece(float* to, Vec value, size_t first, size_t count) {
 #if defined(__AVX512F__)
   _mm512_mask_storeu_ps(to, static_cast<__mmask16>(((1u << count) - 1) << first), value);
+#elif defined(__AVX2__)
+  if (count == V)
+    store(to, value);
+  else
+    _mm256_maskstore_ps(to, piece_mask(first, count), value);
 #else
   float lane[V];
   store(lane, value);
@@ -127,6 +141,10 @@ inline void store_piece(float* to, Vec value, size_t first, size_t count) {
 inline Vec load_piece(Vec rest, const float* from, size_t first, size_t count) {
 #if defined(__AVX512F__)
   return _mm512_mask_loadu_ps(rest, static_cast<__mmask16>(((1u << count) - 1) << first), from);
+#elif defined(__AVX2__)
+  if (count == V) return load(from);
+  __m256i mask = piece_mask(first, count);
+  return _mm256_blendv_ps(rest, _mm256_maskload_ps(from, mask), _mm256_castsi256_ps(mask));
 #else
   float lane[V];
   store(lane, rest);
@@ -332,107 +350,15 @@ void largest_of_windows(const float* from, size_t step, size_t length, size_t di
   }
 }
 
-// ---- fully connected layers
-
-constexpr size_t ahead = 1024;  // bytes: values are prefetched across pages
-
-inline size_t bits(uint64_t word) { return static_cast<size_t>(__builtin_popcountll(word)); }
-
-#if defined(__AVX512F__)
-SKINNY_VNNI void dot_rows_vnni(const Int8Row& row, size_t words, const uint8_t* x, size_t x_stride,
-                               size_t vectors, int32_t* sums) {
-  for (size_t first = 0; first < vectors; first += 4) {
-    size_t count = vectors - first < 4 ? vectors - first : 4;
-    __m512i sum[4] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512(),
-                      _mm512_setzero_si512()};
-    const int8_t* values = row.values;
-    for (size_t w = 0; w < words; ++w) {
-      uint64_t word = row.mask[w];
-      __builtin_prefetch(values + ahead);
-      __m512i weights = _mm512_maskz_expand_epi8(word, _mm512_loadu_si512(values));
-      values += bits(word);
-      const uint8_t* at = x + first * x_stride + 64 * w;
-      if (count == 1) {
-        sum[w % 2] = _mm512_dpbusd_epi32(sum[w % 2], _mm512_loadu_si512(at), weights);
-        continue;
-      }
-      for (size_t i = 0; i < count; ++i)
-        sum[i] = _mm512_dpbusd_epi32(sum[i], _mm512_loadu_si512(at + i * x_stride), weights);
-    }
-    if (count == 1) sum[0] = _mm512_add_epi32(sum[0], sum[1]);
-    for (size_t i = 0; i < count; ++i) sums[first + i] = _mm512_reduce_add_epi32(sum[i]);
-  }
-}
-#endif
-
-#if defined(__AVX2__)
-// For each of 256 masks, which of the next eight values each byte takes; 128: none.
-struct Spread {
-  alignas(8) uint8_t byte[256][8];
-  constexpr Spread() : byte() {
-    for (int mask = 0; mask < 256; ++mask)
-      for (int i = 0, next = 0; i < 8; ++i)
-        byte[mask][i] = static_cast<uint8_t>(mask >> i & 1 ? next++ : 128);
-  }
-};
-constexpr Spread spread;
-#endif
-
-void dot_rows(const Int8Row& row, size_t words, const uint8_t* x, size_t x_stride, size_t vectors,
-              int32_t* sums) {
-  for (size_t i = 0; i < vectors; ++i) sums[i] = 0;
-  const int8_t* values = row.values;
-  for (size_t w = 0; w < words; ++w) {
-    int8_t weights[64];
-    uint64_t word = row.mask[w];
-#if defined(__AVX2__)
-    for (int at = 0; at < 64; at += 8, word >>= 8) {
-      __m128i next = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(values));
-      __m128i where = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(spread.byte[word & 255]));
-      _mm_storel_epi64(reinterpret_cast<__m128i*>(weights + at), _mm_shuffle_epi8(next, where));
-      values += bits(word & 255);
-    }
-    for (size_t i = 0; i < vectors; ++i) {
-      const uint8_t* at = x + i * x_stride + 64 * w;
-      __m256i sum = _mm256_setzero_si256();
-      for (int j = 0; j < 64; j += 16) {
-        __m256i a = _mm256_cvtepu8_epi16(
-            _mm_loadu_si128(reinterpret_cast<const __m128i*>(at + j)));
-        __m256i b = _mm256_cvtepi8_epi16(
-            _mm_loadu_si128(reinterpret_cast<const __m128i*>(weights + j)));
-        sum = _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
-      }
-      __m128i half = _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
-      half = _mm_add_epi32(half, _mm_shuffle_epi32(half, 0x4E));
-      half = _mm_add_epi32(half, _mm_shuffle_epi32(half, 0xB1));
-      sums[i] += _mm_cvtsi128_si32(half);
-    }
-#else
-    for (int at = 0; at < 64; ++at, word >>= 1)
-      weights[at] = static_cast<int8_t>(word & 1 ? *values++ : 0);
-    for (size_t i = 0; i < vectors; ++i) {
-      const uint8_t* at = x + i * x_stride + 64 * w;
-      int32_t sum = 0;
-      for (int j = 0; j < 64; ++j) sum += at[j] * weights[j];
-      sums[i] += sum;
-    }
-#endif
-  }
-}
-
 }  // namespace
 
-const Int8Kernels int8{V,          sums,         sums_by_tap,     finish,
-                       quantize,   quantize_row, dequantize,      largest_of_rows,
-                       largest_of_windows, dot_rows};
-#if defined(__AVX512F__)
+const Int8Kernels int8{V,          sums,         sums_by_tap, finish,
+                       quantize,   quantize_row, dequantize,  largest_of_rows,
+                       largest_of_windows};
+#if defined(SKINNY_VNNI)
 const Int8Kernels int8_vnni{V,          sums_vnni,    sums_by_tap_vnni, finish,
                             quantize,   quantize_row, dequantize,       largest_of_rows,
-                            largest_of_windows, dot_rows_vnni};
-#elif defined(__AVX2__)
-const Int8Kernels int8_vnni{V,          sums_vnni,    sums_by_tap_vnni, finish,
-                            quantize,   quantize_row, dequantize,       largest_of_rows,
-                            largest_of_windows, dot_rows};
+                            largest_of_windows};
 #endif
 
 }  // namespace skinny::SKINNY_SET

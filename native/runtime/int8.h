@@ -81,18 +81,25 @@ struct Int8Kernels {
   // is cell step * i, step being 1 or 2. Reads up to 2 lanes more.
   void (*largest_of_windows)(const float* from, size_t step, size_t length, size_t dilation,
                              size_t count, float* to);
+};
+
+struct Int8Dot {
   // Products of a row of weights with `vectors` rows of 64 * words bytes each.
-  void (*dot)(const Int8Row& row, size_t words, const uint8_t* x, size_t x_stride, size_t vectors,
+  void (*run)(const Int8Row& row, size_t words, const uint8_t* x, size_t x_stride, size_t vectors,
               int32_t* sums);
 };
 
 }  // namespace skinny
 
 SKINNY_DECLARE_KERNELS(Int8Kernels, int8)
+SKINNY_DECLARE_KERNELS(Int8Dot, int8_dot)
 
 #if defined(__x86_64__)
 namespace skinny::avx2 { extern const Int8Kernels int8_vnni; }
-namespace skinny::avx512 { extern const Int8Kernels int8_vnni; }
+namespace skinny::avx512 {
+extern const Int8Kernels int8_vnni;
+extern const Int8Dot int8_dot_vnni;
+}  // namespace skinny::avx512
 #endif
 
 namespace skinny {
@@ -100,6 +107,7 @@ namespace skinny {
 // Whether `vpdpbusd` (and with AVX-512 `vpexpandb`) is there, unless SKINNY_VNNI=0.
 bool has_vnni();
 const Int8Kernels& int8_kernels();
+const Int8Dot& int8_dot();
 // Whether code is generated for layers in int8, unless SKINNY_JIT=0.
 bool generates_int8();
 

@@ -70,6 +70,13 @@ const Int8Kernels& int8_kernels() {
   return SKINNY_CHOOSE(int8);
 }
 
+const Int8Dot& int8_dot() {
+#if defined(__x86_64__)
+  if (has_vnni() && isa() == Isa::avx512) return avx512::int8_dot_vnni;
+#endif
+  return SKINNY_CHOOSE(int8_dot);
+}
+
 Int8Weights::Int8Weights(const int8_t* quads, size_t outputs, size_t taps, int32_t zero,
                          std::vector<float> scale, std::vector<float> bias)
     : outputs_(outputs),
@@ -205,12 +212,12 @@ size_t Int8Matrix::bytes() const {
 void Int8Matrix::run(size_t begin, size_t end, const uint8_t* x, size_t x_stride, size_t rows,
                      float low, float high, float* y, size_t y_stride) const {
   constexpr size_t at_once = 64;
-  const Int8Kernels& kernels = int8_kernels();
+  const Int8Dot& dot = int8_dot();
   int32_t sums[at_once];
   for (size_t first = 0; first < rows; first += at_once) {
     size_t count = std::min(at_once, rows - first);
     for (size_t o = begin; o < end; ++o) {
-      kernels.dot({mask_.data() + o * words_, values_.data() + first_[o]}, words_,
+      dot.run({mask_.data() + o * words_, values_.data() + first_[o]}, words_,
                   x + first * x_stride, x_stride, count, sums);
       for (size_t i = 0; i < count; ++i) {
         float made = static_cast<float>(sums[i] + start_[o]) * scale_[o];
