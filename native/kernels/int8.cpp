@@ -125,6 +125,7 @@ inline __m256i piece_mask(size_t first, size_t count) {
 
 inline void store_piece(float* to, Vec value, size_t first, size_t count) {
 #if defined(__AVX512F__)
+  if (count == V) return store(to, value);
   _mm512_mask_storeu_ps(to, static_cast<__mmask16>(((1u << count) - 1) << first), value);
 #elif defined(__AVX2__)
   if (count == V)
@@ -140,6 +141,7 @@ inline void store_piece(float* to, Vec value, size_t first, size_t count) {
 
 inline Vec load_piece(Vec rest, const float* from, size_t first, size_t count) {
 #if defined(__AVX512F__)
+  if (count == V) return load(from);
   return _mm512_mask_loadu_ps(rest, static_cast<__mmask16>(((1u << count) - 1) << first), from);
 #elif defined(__AVX2__)
   if (count == V) return load(from);

@@ -94,6 +94,7 @@ struct Pool {
   const Axis rows, columns;
   Windows windows;  // of the columns
   size_t address_floats = 0;  // that the addresses of a window's rows take in memory
+  const PointwiseKernels& kernels = SKINNY_CHOOSE(pointwise);
 
   Pool(bool largest, Axis row_axis, Axis column_axis);
   Pool(const Pool&) = delete;
@@ -107,8 +108,8 @@ struct Pool {
     size_t count = 0;
     for (int64_t i = rows.begin[y]; i < rows.end[y]; i += rows.dilation)
       covered[count++] = row(static_cast<size_t>(i));
-    SKINNY_CHOOSE(pointwise).pool(max, covered, count, rows.scale[y], windows, width, n,
-                                  scratch + address_floats, to);
+    kernels.pool(max, covered, count, rows.scale[y], windows, width, n, scratch + address_floats,
+                 to);
   }
   size_t scratch(size_t width, size_t n) const { return address_floats + width * n; }
 };
