@@ -14,9 +14,13 @@ from skinny.runtime.step_info import StepInfo
 from skinny.runtime.tiles import TILES_PER_THREAD, choose_tile
 from skinny.runtime.windows import axes
 
-# With AVX-512: of an instruction, a weight, and a share of the input's load.
+# With AVX-512, where code is generated: bytes of an instruction and of a weight, and a share of the
+# instruction that loads the input.
 _BYTES_PER_WEIGHT = 14
-_STRIP_VECTORS = 28  # of a chain's strip of tiles
+_CODE_LANES = 16
+_PREFETCHED = 4  # as fast as other bytes, times: code and weights are read in order, and ahead
+# Floats and tiles of a chain's strip (native/runtime/chain.cpp).
+_STRIP_FLOATS, _STRIP_TILES = 196608, 4
 _MAX_FUSED_POOL = 4  # rows under a pooling window that is fused into the chain before it
 
 
@@ -34,7 +38,7 @@ def joinable(program: Program, before: Layer, layer: Layer) -> bool:
         return False
     _, height, width = program.shapes[layer.output]
     if program.n > 1:
-        return _chains(program, [*before.nodes, layer.node], layer)
+        return program.lanes < _CODE_LANES or _chains(program, [*before.nodes, layer.node], layer)
     # Threads split a chain by tiles: there must be many, or they must divide evenly.
     tiles = height * width // (TILE_VECTORS * program.lanes)
     evenly = tiles > 0 and tiles % program.threads == 0
@@ -50,9 +54,12 @@ def _chains(program: Program, nodes: list[Mapping[str, Any]], last: Layer) -> bo
     """Whether reading the code of a chain again for each strip of tiles takes less than writing and
     reading the value before its last layer."""
     channels, height, width = program.shapes[last.inputs[0]]
-    strips = -(-height * width // _STRIP_VECTORS)
+    tile = TILE_VECTORS * program.lanes
+    most = max(program.weights.shape(node)[0] for node in nodes)
+    tiles = min(max(_STRIP_FLOATS // (2 * most * tile), 1), _STRIP_TILES)
+    again = -(-height * width // (TILE_VECTORS * tiles)) - 1
     between = 4 * program.n * channels * height * width
-    return (strips - 1) * _code(program, nodes) <= 2 * between
+    return again * _code(program, nodes) <= 2 * _PREFETCHED * between
 
 
 def poolable(program: Program, layer: Layer, after: Layer) -> bool:
@@ -151,7 +158,9 @@ def lower_conv(program: Program, layer: Layer) -> None:
     if program.n == 1:
         few = tile.tiles < TILES_PER_THREAD * program.threads
     else:  # each thread reads half of the code, and all of the input
-        few = _code(program, layer.nodes) > 4 * program.n * form.view.positions
+        few = program.lanes >= _CODE_LANES and (
+            _code(program, layer.nodes) > 4 * program.n * form.view.positions
+        )
     split_channels = few and len(layer.nodes) == 1 and layer.pool is None
     pool = None if layer.pool is None else pool_windows(layer.pool, out)
 
