@@ -12,7 +12,7 @@ _NS_LINEAR, _NS_OTHER, _NS_STEP = 0.15, 0.02, 200.0
 _NS_OF_A_THREAD = 20_000.0
 # After a step that they share threads wait for each other, and what one wrote moves to the others'
 # caches: each thread must have this much to do in a step.
-_NS_OF_A_SHARE = 8_000.0
+_NS_OF_A_SHARE = 4_000.0
 
 
 def nanoseconds(steps: Iterable[StepInfo]) -> float:
