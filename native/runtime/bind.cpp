@@ -25,6 +25,8 @@ void bind_constants(nb::module_& m) {
   m.attr("MAX_OFFSET") = max_offset;
   m.attr("MAX_THREADS") = max_threads;
   m.attr("MOST_CACHED") = Engine::most_cached;
+  m.attr("STRIP_FLOATS") = strip_floats;
+  m.attr("CHAIN_STRIP_TILES") = chain_strip_tiles;
   nb::enum_<Mode>(m, "Mode", nb::is_arithmetic())
       .value("single", Mode::single)
       .value("prefix", Mode::prefix)

@@ -158,16 +158,16 @@ bool Chain::direct(const Grid& grid) const {
 // Tiles at once: their scratch buffers, or what a block of a 1x1 convolution reads of them, fit a
 // second-level cache, with the code of a layer's block.
 size_t Chain::strip_tiles(const Grid& grid) const {
-  constexpr size_t cached = 196608, most = 4;  // floats; tiles
   if (direct(grid)) {
     bool pointwise = stages[0].offsets.tap_stride != 0;
     size_t taps = std::min(stages[0].weights->taps(), jit::joined_taps);
-    return pointwise ? std::clamp(cached / (taps * tile_columns * grid.lanes), size_t{1}, Strip::most)
+    return pointwise ? std::clamp(strip_floats / (taps * tile_columns * grid.lanes), size_t{1},
+                                   Strip::most)
                      : Strip::most;
   }
   size_t channels = max_channels() / (split_channels ? stages[0].weights->range_count() : 1);
   size_t floats = scratch_buffers() * std::max<size_t>(1, channels) * tile_vectors * grid.lanes;
-  return std::clamp(cached / floats, size_t{1}, most);
+  return std::clamp(strip_floats / floats, size_t{1}, chain_strip_tiles);
 }
 
 // Tiles are numbered row by row.

@@ -71,6 +71,10 @@ struct Samples {
   size_t count = 1, in_stride = 0, out_stride = 0;
 };
 
+// What neighbouring tiles that run together may take in a second-level cache; how many there are at
+// most of a chain whose tiles go through scratch buffers. The planner counts with these too.
+constexpr size_t strip_floats = 196608, chain_strip_tiles = 4;
+
 // Zeroes the padding around some rows of some channels of `view`; around those rows that are this
 // thread's when a team divides them.
 void zero_padding(const View& view, const ThreadContext& context, Range channels, Range rows);

@@ -143,12 +143,12 @@ class ThreadPool {
   void separate(size_t size) {
     CpuSet free = allowed_;
     free.remove(current_cpu());
-    std::vector<size_t> crowded;
+    CpuSet first = free;  // of each processor, the first helper may stay there
+    for (size_t rank = 1; rank < size; ++rank)
+      free.remove(cpu_[rank].load(std::memory_order_relaxed));
     for (size_t rank = 1; rank < size; ++rank) {
       int cpu = cpu_[rank].load(std::memory_order_relaxed);
-      if (cpu >= 0 && !free.remove(cpu)) crowded.push_back(rank);
-    }
-    for (size_t rank : crowded) {
+      if (cpu < 0 || first.remove(cpu)) continue;
       free.bind(helpers_[rank - 1]);
       cpu_[rank].store(-1, std::memory_order_relaxed);  // until it runs there
     }

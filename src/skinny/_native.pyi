@@ -77,6 +77,8 @@ MAX_MAP_SOURCES: int  # of elementwise code
 MAX_OFFSET: int  # positions of an arena, and floats to a tap
 MAX_THREADS: int
 MOST_CACHED: int
+STRIP_FLOATS: int  # of tiles that run together
+CHAIN_STRIP_TILES: int  # at most, of a chain
 
 class Mode(enum.IntEnum):
     """The batch mode a program is planned for."""

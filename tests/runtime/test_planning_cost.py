@@ -12,10 +12,11 @@ from runtime_builder import Builder
 
 from skinny import packing
 from skinny.errors import SkinnyError
-from skinny.runtime import load, low_memory, reference
+from skinny.runtime import load, low_memory, plan, reference
 from skinny.runtime.layout import Buffer, compact, plan_memory
 from skinny.runtime.memory import MemoryLimitError, memory_limit
 from skinny.runtime.plan import split_tail
+from skinny.runtime.program import Program
 from skinny.runtime.shapes import infer
 
 LARGE = 5000
@@ -56,6 +57,29 @@ def test_thousands_of_nodes_are_planned_at_once(make, tmp_path):
     builder = Builder(1, 2, 2)
     make(builder)
     check(load(write(tmp_path / "net.skinny", builder)), builder, 1)
+
+
+def test_no_slice_lies_in_another_one(tmp_path, monkeypatch):
+    """To find where a value lies then takes one look, however deeply concatenations are nested."""
+    made = []
+
+    class Kept(Program):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            made.append(self)
+
+    monkeypatch.setattr(plan, "Program", Kept)
+    builder = Builder(1, 2, 2)
+    for _ in range(100):
+        builder.add("concat", builder.last, builder.add("relu", "x"), axis=1)
+    for _ in range(3):
+        builder.add("reshape", shape=[None, -1])
+    builder.add("relu")
+    check(load(write(tmp_path / "net.skinny", builder)), builder, 1)
+    slices = [program.slices for program in made if program.slices]
+    assert max(map(len, slices)) > 200
+    for own in slices:
+        assert not {whole for whole, _ in own.values()} & own.keys()
 
 
 def test_low_memory_plans_only_the_layer_that_runs(tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 """The layers of a graph as steps of a program."""
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -72,14 +73,15 @@ def _choose_slices(program: Program, layers: list[Layer]) -> None:
     """Values are written where the concatenation of their channels has them, so that it copies
     nothing; those of a dense block all lie in the last one."""
     makers = {layer.output: layer.op for layer in layers}
-    for layer in layers:
+    for layer in reversed(layers):  # a concatenation before those that lie in it
         if layer.op != "concat" or _concat_outer(program, layer) != 1:
             continue
-        start = 0
+        times = Counter(layer.inputs)
+        whole, start = program.slice_of(layer.output)
         for name in layer.inputs:
             able = makers.get(name, "reshape") not in ("flatten", "reshape")
-            if able and name not in program.slices and layer.inputs.count(name) == 1:
-                program.slices[name] = (layer.output, start)
+            if able and name not in program.slices and times[name] == 1:
+                program.slices[name] = (whole, start)
             start += math.prod(program.shapes[name])
 
 
@@ -280,9 +282,10 @@ def _concat(program: Program, layer: Layer) -> None:
             ),
         )
         return
+    whole, first = program.slice_of(layer.output)
     start = 0
     for name in layer.inputs:
-        if program.slices.get(name) != (layer.output, start):
+        if program.slices.get(name) != (whole, first + start):
             _copy_into(program, name, layer.output, start)
         start += math.prod(program.shapes[name])
 

@@ -5,7 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from skinny._native import TILE_VECTORS, ActivationKind, Pool, Stage
+from skinny._native import (
+    CHAIN_STRIP_TILES,
+    STRIP_FLOATS,
+    TILE_VECTORS,
+    ActivationKind,
+    Pool,
+    Stage,
+)
 from skinny.runtime.convolution import Geometry, pointwise_taps
 from skinny.runtime.fuse import NONE, Activation, Layer
 from skinny.runtime.layout import Buffer, Shape, View, compact
@@ -19,8 +26,6 @@ from skinny.runtime.windows import axes
 _BYTES_PER_WEIGHT = 14
 _CODE_LANES = 16
 _PREFETCHED = 4  # as fast as other bytes, times: code and weights are read in order, and ahead
-# Floats and tiles of a chain's strip (native/runtime/chain.cpp).
-_STRIP_FLOATS, _STRIP_TILES = 196608, 4
 _MAX_FUSED_POOL = 4  # rows under a pooling window that is fused into the chain before it
 
 
@@ -56,7 +61,7 @@ def _chains(program: Program, nodes: list[Mapping[str, Any]], last: Layer) -> bo
     channels, height, width = program.shapes[last.inputs[0]]
     tile = TILE_VECTORS * program.lanes
     most = max(program.weights.shape(node)[0] for node in nodes)
-    tiles = min(max(_STRIP_FLOATS // (2 * most * tile), 1), _STRIP_TILES)
+    tiles = min(max(STRIP_FLOATS // (2 * most * tile), 1), CHAIN_STRIP_TILES)
     again = -(-height * width // (TILE_VECTORS * tiles)) - 1
     between = 4 * program.n * channels * height * width
     return again * _code(program, nodes) <= 2 * _PREFETCHED * between

@@ -33,7 +33,8 @@ class Program:
         self.lanes = engine.lanes()
         self.n = self.lanes if mode == Mode.interleaved else 1  # images interleaved
         self.padded: dict[str, View] = {}  # values with padding; all others are compact
-        # values that lie in another one, from a position on: of a concatenation, or all of it
+        # values that lie in another one, which is no slice itself, from a position on: inputs of a
+        # concatenation, and other shapes of a value
         self.slices: dict[str, tuple[str, int]] = {}
         self._buffers: dict[str, Buffer] = {}
         self._temporaries: list[Buffer] = []
@@ -58,15 +59,11 @@ class Program:
     def alias(self, name: str, of: str) -> None:
         """A value is another one with a new shape."""
         self._buffers[name] = self._buffers[of]
-        self.slices[name] = (of, 0)
+        self.slices[name] = self.slice_of(of)
 
     def slice_of(self, name: str) -> tuple[str, int]:
         """The value that holds another one, and from which position on."""
-        start = 0
-        while name in self.slices:
-            name, more = self.slices[name]
-            start += more
-        return name, start
+        return self.slices.get(name, (name, 0))
 
     def view(self, name: str) -> View:
         """Where a value lies, after memory planning."""
