@@ -128,6 +128,8 @@ def joined() -> Iterator[Ranks]:
                 warnings.simplefilter("default", CorruptImageWarning)
             yield ranks()
     except (Exception, KeyboardInterrupt, _EndedError) as error:
+        # torchrun may end this rank too while it says what happened
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if not _is_first(store, index):
             raise SystemExit(130 if isinstance(error, KeyboardInterrupt) else 1) from None
         if _misses_a_rank(error):
