@@ -31,7 +31,7 @@ demo: $(SETUP)
 
 # mypy has one thread: it runs beside the tests, and what it has to say comes after theirs.
 test: style
-	types=$$(mktemp) && { $(BIN)/mypy > $$types 2>&1 & } && \
+	types=$$(mktemp) && { $(BIN)/mypy --no-error-summary > $$types 2>&1 & } && \
 	if $(BIN)/python -m pytest -n 2 --dist worksteal; then tests=0; else tests=1; fi; \
 	if wait $$!; then typed=0; else typed=1; fi; \
 	cat $$types; rm $$types; exit $$((tests || typed))

@@ -9,6 +9,7 @@ from files_table import Files, Times
 from skinny.experiments.comparison import Contrast, contrasts
 from skinny.experiments.runs import Run
 from skinny.experiments.study import Study
+from skinny.training.config import identity
 
 _ALPHA = 0.05
 _POINTS = 0.1  # of error that rounding may cost
@@ -54,6 +55,33 @@ def coded_by_others(studies: Sequence[Study], found: Files, peers: Files) -> str
         f"rounded after training, ours: {'; '.join(said)}.\n"
     )
     return "\n".join([head, *tables])
+
+
+def in_openvino(studies: Sequence[Study], found: Files) -> str:
+    """What the dense networks of these studies lose in OpenVINO's int8; nothing if none was run."""
+    said = []
+    for study in studies:
+        errors = [
+            found[key]
+            for arm in study.arms
+            for run in arm.runs
+            if (key := identity(run.config)) in found
+        ]
+        if errors:
+            plain, rounded = (
+                np.mean([entry[f"openvino {values}"]["error"] for entry in errors])
+                for values in ("fp32", "int8")
+            )
+            said.append(
+                f"{study.title.split(', ')[-1]} {plain:.2f} % in fp32 and {rounded:.2f} % in int8 "
+                f"(n = {len(errors)})"
+            )
+    if not said:
+        return ""
+    return (
+        "**OpenVINO's int8 of the dense networks** (NNCF, calibrated on the same 512 training "
+        f"images as ours after training): errors on {'; '.join(said)}."
+    )
 
 
 def protocol(studies: Sequence[Study]) -> str:

@@ -3,6 +3,7 @@
     python results/files.py pack OUT.jsonl RUN...
     python results/files.py time OUT.jsonl RUN...
     python results/files.py peers OUT.jsonl RUN...
+    python results/files.py openvino OUT.jsonl RUN...
 
 `pack` packs each run with its weights as they are and, if nine tenths of them were removed, rounded
 (even steps of 8 bits, codebooks of 2 to 4, and within the size of Deep Compression's files), and
@@ -10,10 +11,12 @@ tests each file on the images that the run is judged by. `time` runs the exact f
 of seed 0 with one thread, one image at a time, in Skinny and in the engines that are installed,
 which get the same network as dense layers (`skinny bench`). `peers` codes the weights of networks
 with a tenth of their weights or less, seeds 0 to 2, by other programs (in .venv-codecs, see
-benchmarks/peers/codecs_worker.py). A line for each file; runs that OUT.jsonl has already are left
-out.
+benchmarks/peers/codecs_worker.py). `openvino` tests dense networks in OpenVINO, as they are and
+in int8 by NNCF, which is calibrated on the training images that our own int8 takes its ranges from.
+A line for each file; runs that OUT.jsonl has already are left out.
 """
 
+import importlib
 import json
 import subprocess
 import sys
@@ -26,11 +29,13 @@ import numpy as np
 import torch
 
 from skinny import data
+from skinny.data import Batches
+from skinny.peers import to_fixed_onnx
 from skinny.training import RunFolder, load_run
 from skinny.training.config import identity
 from skinny.training.evaluation import evaluate
 from skinny.training.loading import TrainedRun
-from skinny.training.packed import accuracies, pack_trained
+from skinny.training.packed import accuracies, calibration_batches, pack_trained
 
 HERE = Path(__file__).parent
 CODECS = HERE.parent / ".venv-codecs/bin/python"
@@ -45,6 +50,7 @@ def main(argv: list[str]) -> None:
         "pack": packed,
         "time": timed,
         "peers": coded_by_others,
+        "openvino": in_openvino,
     }
     if len(argv) < 3 or argv[0] not in commands:
         raise SystemExit(__doc__)
@@ -110,11 +116,37 @@ def coded_by_others(run: Path) -> Iterator[dict[str, Any]]:
 
 
 def error_of(trained: TrainedRun) -> float:
-    batches = data.test_batches(
-        trained.dataset, batch_size=256, device=torch.device("cpu"), whiten=trained.config.whiten
-    )
+    batches = test_batches(trained, 256)
     found = evaluate(trained.model, batches, len(trained.dataset.classes))
     return sum(found.errors) / sum(found.images)
+
+
+def test_batches(trained: TrainedRun, size: int) -> Batches:
+    whiten = trained.config.whiten
+    return data.test_batches(trained.dataset, batch_size=size, whiten=whiten)
+
+
+def in_openvino(run: Path) -> Iterator[dict[str, Any]]:
+    if RunFolder(run).config().method != "dense":
+        return
+    openvino, nncf = importlib.import_module("openvino"), importlib.import_module("nncf")
+    trained = load_run(run)
+    seen = [x.numpy() for x in calibration_batches(trained.config, trained.dataset)]
+    with tempfile.TemporaryDirectory() as folder:
+        onnx = Path(folder) / "model.onnx"
+        to_fixed_onnx(run / "model.skinny", onnx, {"images": seen[0]})
+        plain = openvino.Core().read_model(onnx)
+    for values, model in {
+        "openvino fp32": plain,
+        "openvino int8": nncf.quantize(plain, nncf.Dataset(seen), subset_size=len(seen)),
+    }.items():
+        compiled = openvino.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+        wrong = images = 0
+        for x, labels in test_batches(trained, len(seen[0])).epoch(0):
+            scores = compiled(np.resize(x.numpy(), seen[0].shape))[0][: len(x)]
+            wrong += int((scores.argmax(1) != labels.numpy()).sum())
+            images += len(x)
+        yield {"values": values, "error": round(100 * wrong / images, 4)}
 
 
 def timed(run: Path) -> Iterator[dict[str, Any]]:

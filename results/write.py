@@ -210,12 +210,16 @@ def quantised_section(figures: dict[str, Drawing]) -> str:
     store = Store.open(RECORDS, [RECORDS / "quantised.jsonl"])
     made = from_experiment(experiment, experiment.seeds, store)
     commands = (HERE / "quantised.sh").read_text(encoding="utf-8")
+    bits = [study for study in made if "8 bits" in study.title]
+    theirs = answers.in_openvino(bits, files_table.read_files(RECORDS / "openvino.jsonl"))
     head = (
-        "## 8 bits and patterns\n\nLeNet-5 on 2,000 images of MNIST, 30 epochs: short trainings, "
-        "whose errors are not those of the tables above. Networks of 8-bit numbers are evaluated "
-        "in torch by the arithmetic of [method.md](method.md#training-for-few-bits); CIFAR-10 and "
-        f"OpenVINO's int8 have not been run.\n\n```sh\n{commands.strip()}\n```\n"
+        "## 8 bits and patterns\n\nLeNet-5 on 2,000 images of MNIST and airnet on 5,000 of "
+        "CIFAR-10, 30 epochs: short trainings, whose errors are not those of the tables above. "
+        "Networks of 8-bit numbers are evaluated in torch by the arithmetic of "
+        f"[method.md](method.md#training-for-few-bits).\n\n```sh\n{commands.strip()}\n```\n\n"
+        f"{theirs}\n"
     )
+    made = [study for study in made if opening.has_whole(study)]
     return f"{head}\n{section_texts('quantised', made, 0.3, figures)}"
 
 

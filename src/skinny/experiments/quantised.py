@@ -10,14 +10,27 @@ from skinny.training.config import Quantize
 
 
 def quantised(data: str, scale: Scale) -> Experiment:
-    """LeNet-5 on MNIST in int8, rounded after training and trained for it; and by pattern."""
-    base = _setting(scale)
+    """LeNet-5 on MNIST and airnet on CIFAR-10 in int8, after training and trained; patterns."""
+    lenet, airnet = _lenet(scale), _airnet(scale)
+    panels = [_bits(lenet, "8 bits, MNIST"), _patterns(lenet)]
+    if scale != "smoke":  # where both would be the same network on the same digits
+        panels.append(_bits(airnet, "8 bits, CIFAR-10"))
+    return Experiment(
+        "quantised",
+        "Few bits and patterns",
+        "What do 8-bit numbers, and masks that suit processors, cost a skinny network?",
+        tuple(panels),
+        seeds=(0, 1) if scale == "smoke" else (0, 1, 2),
+    )
+
+
+def _bits(base: Config, title: str) -> Panel:
     plain = _at(base, 0.9, "SDNN-10x, fp32")
     after = _at(base, 0.9, "SDNN-10x, int8 after training", quantize="int8-after")
     trained = _at(base, 0.9, "SDNN-10x, int8 trained", quantize="int8")
     grouped = _at(base, 0.9, "SDNN-10x, 1x4, int8 trained", quantize="int8", pattern="1x4")
-    bits = Panel(
-        "8 bits",
+    return Panel(
+        title,
         (dense(base, "dense, fp32"), plain, after, trained, grouped),
         note="Weights and the inputs of layers are rounded to 8 bits, and evaluated so: when the "
         "training is over, by ranges of 1,024 training images, or from the beginning of the last "
@@ -25,6 +38,9 @@ def quantised(data: str, scale: Scale) -> Experiment:
         contrasts=tuple((arm.label, plain.label) for arm in (after, trained, grouped)),
         against="dense, fp32",
     )
+
+
+def _patterns(base: Config) -> Panel:
     arms = [dense(base, "dense")]
     contrasts = []
     # of every ten input channels as many as the budget would keep: what 2:4 is at 50 %
@@ -36,19 +52,12 @@ def quantised(data: str, scale: Scale) -> Experiment:
         ]
         arms += [free, *some]
         contrasts += [(arm.label, free.label) for arm in some]
-    patterns = Panel(
+    return Panel(
         "patterns",
         tuple(arms),
         note="The first convolution has one input channel, and is unstructured in all.",
         contrasts=tuple(contrasts),
         against="dense",
-    )
-    return Experiment(
-        "quantised",
-        "Few bits and patterns",
-        "What do 8-bit numbers, and masks that suit processors, cost a skinny network?",
-        (bits, patterns),
-        seeds=(0, 1) if scale == "smoke" else (0, 1, 2),
     )
 
 
@@ -62,10 +71,25 @@ def _at(
     return sdnn(base, sparsity, label, r0=sparsity, quantize=quantize, pattern=pattern)
 
 
-def _setting(scale: Scale) -> Config:
+def _lenet(scale: Scale) -> Config:
     if scale == "smoke":  # LeNet-5 needs larger images than digits of 8x8 pixels
         return replace(setting("digits", scale), width=0.625, budget="erk")
     base = replace(recipe("lenet-5"), budget="erk")
     if scale == "paper":
         return base
     return replace(base, name="lenet-5-small", train_size=2000, epochs=30, eval_every=30)
+
+
+def _airnet(scale: Scale) -> Config:
+    base = recipe("cifar10-airnet")
+    if scale == "paper":
+        return base
+    return replace(
+        base,
+        name="cifar10-airnet-5k",
+        train_size=5000,
+        epochs=30,
+        dense=3,
+        sparse=12,
+        eval_every=30,
+    )

@@ -89,7 +89,7 @@ def pack_trained(
     if not weights_only:
         try:
             if compute == "int8":
-                described["calibration"] = find(model) or _calibration(config, dataset)
+                described["calibration"] = find(model) or calibration_batches(config, dataset)
             example = _example(model, dataset)
             report = pack(model, path, example=example, compute=compute, **described)
             if report is not None:
@@ -110,7 +110,7 @@ class _Function(nn.Module):
         return self._run(images)
 
 
-def _calibration(config: Config, dataset: data.Dataset) -> list[torch.Tensor]:
+def calibration_batches(config: Config, dataset: data.Dataset) -> list[torch.Tensor]:
     batches = data.training_batches(
         dataset, batch_size=64, seed=config.seed, whiten=config.whiten, device=torch.device("cpu")
     )
