@@ -40,7 +40,7 @@ CLASSES = {
     "n03394916": 566, "n03417042": 569, "n03425413": 571, "n03445777": 574, "n03888257": 701,
 }  # fmt: skip
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
-SIZE, TRAIN, TEST = 128, 40, 100  # pixels; images of each class
+SIZE, TRAIN, TEST = 128, 100, 100  # pixels; images of each class
 EPOCHS, BATCH, RATE, DECAY = 6, 32, 0.01, 1e-4
 SPARSITIES = (0.7, 0.8, 0.9)
 
@@ -58,17 +58,20 @@ def main(argv: list[str]) -> None:
 def train_all(images: Path, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     train, test = read_images(images / "train", TRAIN), read_images(images / "val", TEST)
-    state, results = weights(), {}
+    state, kept = weights(), folder / "results.json"
+    results = json.loads(kept.read_text()) if kept.exists() else {}
     start = pretrained(state)
     print(f"before fine-tuning: {accuracy(start, *test):.1%} of {len(test[1])} images")
     for name, timeline in arms().items():
+        if name in results:  # by a run of this script that was ended
+            continue
         model = fine_tuned(pretrained(state), timeline, *train)
         file = folder / f"{name}.skinny"
         example = torch.zeros(1, 3, SIZE, SIZE)
         skinny.pack(model, file, example=example, preprocessing={"mean": MEAN, "std": STD})
         results[name] = {"accuracy": accuracy(model, *test), "bytes": file.stat().st_size}
         print(name, results[name], flush=True)
-    (folder / "results.json").write_text(json.dumps(results, indent=1))
+        kept.write_text(json.dumps(results, indent=1))
 
 
 def arms() -> dict[str, Timeline]:
