@@ -53,10 +53,12 @@ struct Int8Output {
   int32_t add_zero;
 };
 
-// A fully connected layer's row: mask and values.
+// A fully connected layer's row (int8_matrix.h). Whole vectors of bits and values may be read.
 struct Int8Row {
-  const uint64_t* mask;
-  const int8_t* values;
+  const uint64_t* quads;  // a bit for each four columns, 256 columns in each
+  const uint8_t* bits;    // four for each of these that is set, the lower half of a byte first; those
+                          // of the next 256 columns begin with a byte of their own
+  const int8_t* values;   // one for each of these that is set
 };
 
 struct Int8Kernels {

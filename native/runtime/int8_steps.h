@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "jit/int8_code.h"
+#include "int8_matrix.h"
 #include "int8_weights.h"
 #include "steps.h"
 #include "tensor.h"

@@ -34,13 +34,13 @@ void add_quads(std::vector<int32_t>& quads, std::vector<uint16_t>& taps, const i
     }
 }
 
-int32_t start_of(const int8_t* weights, size_t count, int32_t zero) {
+}  // namespace
+
+int32_t int8_start(const int8_t* weights, size_t count, int32_t zero) {
   int64_t sum = 0;
   for (size_t i = 0; i < count; ++i) sum += weights[i];
   return static_cast<int32_t>(-zero * sum);
 }
-
-}  // namespace
 
 bool has_vnni() {
 #if defined(__x86_64__)
@@ -95,7 +95,7 @@ Int8Weights::Int8Weights(const int8_t* quads, size_t outputs, size_t taps, int32
     for (size_t o = row; o < std::min(outputs, row + int8_block); ++o) {
       const int8_t* weights = quads + o * taps * 4;
       block.first.push_back(static_cast<uint32_t>(block.quads.size()));
-      block.start.push_back(start_of(weights, 4 * taps, zero));
+      block.start.push_back(int8_start(weights, 4 * taps, zero));
       for (size_t tap = 0; tap < taps; ++tap)
         add_quads(block.quads, block.taps, weights + 4 * tap, tap, split);
     }
@@ -167,66 +167,6 @@ size_t Int8Weights::bytes() const {
     total += 2 * block.taps.size() + 4 * (block.quads.size() + block.first.size() +
                                           block.rows.size() + block.start.size());
   return total;
-}
-
-Int8Matrix::Int8Matrix(const int8_t* weights, size_t outputs, size_t columns, int32_t zero,
-                       std::vector<float> scale, std::vector<float> bias)
-    : columns_(columns),
-      words_((columns + 63) / 64),
-      mask_(outputs * words_),
-      scale_(std::move(scale)),
-      bias_(std::move(bias)) {
-  require(outputs && columns, "a layer in int8 must not be empty");
-  require(scale_.size() == outputs && bias_.size() == outputs,
-          "a scale and a bias for each output is needed");
-  kept_ = outputs * columns -
-          static_cast<size_t>(std::count(weights, weights + outputs * columns, int8_t{0}));
-  values_.reserve(kept_ + 64);
-  for (size_t o = 0; o < outputs; ++o) {
-    const int8_t* row = weights + o * columns;
-    first_.push_back(values_.size());
-    start_.push_back(start_of(row, columns, zero));
-    for (size_t i = 0; i < columns; ++i)
-      if (row[i]) {
-        mask_[o * words_ + i / 64] |= uint64_t{1} << i % 64;
-        values_.push_back(row[i]);
-      }
-  }
-  values_.resize(values_.size() + 64);  // kernels read whole vectors
-}
-
-std::vector<int8_t> Int8Matrix::integers() const {
-  std::vector<int8_t> made(outputs() * columns_);
-  for (size_t o = 0; o < outputs(); ++o) {
-    const int8_t* value = values_.data() + first_[o];
-    for (size_t i = 0; i < columns_; ++i)
-      if (mask_[o * words_ + i / 64] >> i % 64 & 1) made[o * columns_ + i] = *value++;
-  }
-  return made;
-}
-
-size_t Int8Matrix::bytes() const {
-  return mask_.size() * 8 + values_.size() + first_.size() * 8 + start_.size() * 12;
-}
-
-void Int8Matrix::run(size_t begin, size_t end, const uint8_t* x, size_t x_stride, size_t rows,
-                     float low, float high, float* y, size_t y_stride) const {
-  constexpr size_t at_once = 64;
-  const Int8Dot& dot = int8_dot();
-  int32_t sums[at_once];
-  for (size_t first = 0; first < rows; first += at_once) {
-    size_t count = std::min(at_once, rows - first);
-    for (size_t o = begin; o < end; ++o) {
-      dot.run({mask_.data() + o * words_, values_.data() + first_[o]}, words_,
-                  x + first * x_stride, x_stride, count, sums);
-      for (size_t i = 0; i < count; ++i) {
-        float made = static_cast<float>(sums[i] + start_[o]) * scale_[o];
-        made = made + bias_[o];
-        made = made < low ? low : made;
-        y[(first + i) * y_stride + o] = made > high ? high : made;
-      }
-    }
-  }
 }
 
 }  // namespace skinny

@@ -13,6 +13,9 @@ namespace skinny {
 constexpr size_t max_int8_taps = 1 << 16;  // 16 bits number them
 constexpr size_t int8_block = 24;  // output channels whose sums are in registers, or in a cache
 
+// The first sum of an output: the products of its weights with the zero point, less.
+int32_t int8_start(const int8_t* weights, size_t count, int32_t zero);
+
 // Quads of a convolution, or of a linear layer over tokens: those with a non-zero alone.
 class Int8Weights {
  public:
@@ -44,32 +47,6 @@ class Int8Weights {
   bool by_tap_;
   std::vector<float> scale_, bias_;
   std::vector<Block> blocks_;
-};
-
-// A fully connected layer for few rows: mask and values of each output.
-class Int8Matrix {
- public:
-  // weights: [outputs][columns].
-  Int8Matrix(const int8_t* weights, size_t outputs, size_t columns, int32_t zero,
-             std::vector<float> scale, std::vector<float> bias);
-
-  size_t outputs() const { return start_.size(); }
-  size_t columns() const { return columns_; }
-  size_t words() const { return words_; }  // of a row's mask
-  size_t bytes() const;
-  size_t values() const { return kept_; }
-  std::vector<int8_t> integers() const;  // as they were given
-  // y[row][output], `y_stride` apart, of `rows` rows of bytes, for a range of outputs.
-  void run(size_t begin, size_t end, const uint8_t* x, size_t x_stride, size_t rows, float low,
-           float high, float* y, size_t y_stride) const;
-
- private:
-  size_t columns_, words_, kept_ = 0;
-  std::vector<uint64_t> mask_;
-  std::vector<int8_t> values_;
-  std::vector<size_t> first_;
-  std::vector<int32_t> start_;
-  std::vector<float> scale_, bias_;
 };
 
 }  // namespace skinny

@@ -10,7 +10,7 @@ from tests.graph import running
 from tests.runtime.native_graphs import mixed
 
 from skinny import native
-from skinny._native import Int8Weights
+from skinny._native import Int8Matrix, Int8Weights
 from skinny.graph import Graph, Input, Node
 from skinny.graph.graph import complete
 from skinny.runtime.shared_weights import _from_quads, _quads
@@ -90,6 +90,17 @@ def test_a_linear_layer_gives_the_bits_of_the_reference(rows):
     net = Net(rows, 70)
     y = net.node("relu", net.layer("linear_int8", "x", (33, 70), zero=101))
     net.check(net.layer("linear_int8", y, (5, 33)), threads=2)
+
+
+@pytest.mark.parametrize("density", [0, 0.02, 0.1, 0.6, 1])
+@pytest.mark.parametrize("columns", [1, 63, 66, 384])
+def test_few_rows_give_the_bits_of_the_reference_at_any_density(columns, density):
+    net = Net(2, columns)
+    net.check(net.layer("linear_int8", "x", (9, columns), zero=101, density=density))
+    whole = rng.integers(-127, 128, (9, columns), np.int8) * (rng.random((9, columns)) < density)
+    ones = np.ones(9, np.float32)
+    made = Int8Matrix(weights=whole.astype(np.int8), zero=3, scale=ones, bias=ones)
+    np.testing.assert_array_equal(made.integers(), whole)
 
 
 def test_tokens_of_several_samples_stay_in_eight_bits_between_layers():
