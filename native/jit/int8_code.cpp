@@ -24,14 +24,15 @@ class Int8Generator {
     size_t tap = 0, quad = 0;
     do {
       size_t end = tap, bytes = 0;
-      for (; end < block.taps.size() && bytes < chunk_bytes; ++end)
+      for (; end < block.rows.size() && bytes < chunk_bytes; ++end)
         bytes += load_bytes +
                  vpdpbusd_bytes * static_cast<size_t>(__builtin_popcount(block.rows[end]));
       code_.align(64);
-      chunks.push_back({code_.size(), quad});
-      quad += chunk(block, tap, end);
+      size_t code = code_.size(), count = chunk(block, tap, end);
+      chunks.push_back({code, quad, quad + count, value_of(block, quad / 16 * 16)});
+      quad += count;
       tap = end;
-    } while (tap < block.taps.size());
+    } while (tap < block.rows.size());
     return chunks;
   }
 
@@ -40,6 +41,14 @@ class Int8Generator {
  private:
   static constexpr Reg in = Reg::rdi, count = Reg::rsi, sums = Reg::rdx, quads = Reg::rcx,
                        start = Reg::r8, cells = Reg::r9, near = Reg::r10;
+
+  // How many values are before those of a quad.
+  static size_t value_of(const Int8Weights::Block& block, size_t quad) {
+    size_t value = 0;
+    for (size_t i = 0; block.packed() && i < quad / 2; ++i)
+      value += static_cast<size_t>(__builtin_popcount(block.bits[i]));
+    return value;
+  }
 
   // void(const float* const* in, size_t vectors, int32_t* sums, const int32_t* quads,
   //      const int32_t* start); returns how many quads it reads
@@ -57,7 +66,8 @@ class Int8Generator {
         code_.vmovups(sum(row), {sums, static_cast<int32_t>(64 * row)});
     }
     for (size_t tap = begin; tap < end; ++tap) {
-      code_.vmovups(input, {cells, 4 * offsets_[block.taps[tap]]});
+      if (block.rows[tap] == 0) continue;
+      code_.vmovups(input, {cells, 4 * offsets_[block.first_tap + tap]});
       for (uint32_t left = block.rows[tap]; left; left &= left - 1)
         code_.vpdpbusd_broadcast(sum(static_cast<size_t>(__builtin_ctz(left))), input, next());
     }
@@ -102,13 +112,21 @@ std::unique_ptr<const Int8Code> Int8Code::make(const Int8Weights& weights,
   return std::unique_ptr<const Int8Code>(new Int8Code(std::move(*code), std::move(blocks)));
 }
 
-void Int8Code::run(size_t block, const Int8Rows& rows, const float* const* in, size_t vectors,
-                   int32_t* sums) const {
+void Int8Code::run(size_t block, const Int8Weights& weights, const float* const* in,
+                   size_t vectors, int32_t* sums, int32_t* quads) const {
   using Function =
       void (*)(const float* const*, size_t, int32_t*, const int32_t*, const int32_t*);
-  for (const Chunk& chunk : blocks_[block])
+  const Int8Weights::Block& own = weights.blocks()[block];
+  for (const Chunk& chunk : blocks_[block]) {
+    const int32_t* from = own.quads.data() + chunk.quad;
+    if (own.packed()) {
+      size_t first = chunk.quad / 16 * 16;
+      own.expand(first, chunk.end, chunk.value, quads);
+      from = quads + (chunk.quad - first);
+    }
     reinterpret_cast<Function>(reinterpret_cast<uintptr_t>(code_.data() + chunk.code))(
-        in, vectors, sums, rows.quads + chunk.quad, rows.start);
+        in, vectors, sums, from, own.start.data());
+  }
 }
 
 }  // namespace skinny::jit

@@ -28,14 +28,16 @@ class Int8Code {
   // `most` bytes, and where the system refuses executable memory.
   static std::unique_ptr<const Int8Code> make(const Int8Weights& weights,
                                               const std::vector<int32_t>& offsets, size_t most);
-  // As Int8Kernels::sums_by_tap, for the rows of a block of the weights.
-  void run(size_t block, const Int8Rows& rows, const float* const* in, size_t vectors,
-           int32_t* sums) const;
+  // As Int8Kernels::sums_by_tap, for a block of the weights; `quads` has room for those of a block
+  // that are packed.
+  void run(size_t block, const Int8Weights& weights, const float* const* in, size_t vectors,
+           int32_t* sums, int32_t* quads) const;
   size_t bytes() const { return code_.mapped_bytes(); }
 
  private:
   struct Chunk {
-    size_t code, quad;
+    size_t code, quad, end;  // its quads
+    size_t value;            // packed: the first one of sixteen quads, of which one is the chunk's
   };
   Int8Code(Executable code, std::vector<std::vector<Chunk>> blocks)
       : code_(std::move(code)), blocks_(std::move(blocks)) {}

@@ -77,7 +77,7 @@ inline IVec dot(IVec sum, IVec x, IVec w) {
       for (size_t row = 0; row < rows.rows; ++row) sum[row] = IVec{} + rows.start[row];          \
       const int32_t* quad = rows.quads;                                                          \
       for (size_t t = 0; t < rows.taps_count; ++t) {                                             \
-        IVec x = load_cells(in[i] + rows.offsets[rows.taps[t]]);                                 \
+        IVec x = load_cells(in[i] + rows.offsets[t]);                                            \
         for (uint32_t left = rows.tap_rows[t]; left; left &= left - 1) {                         \
           int row = __builtin_ctz(left);                                                         \
           sum[row] = product(sum[row], x, IVec{} + *quad++);                                     \

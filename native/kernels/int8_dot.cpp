@@ -1,4 +1,4 @@
-// Fully connected layers in int8, of few rows: quads, bits and values of each output.
+// Weights in int8 as bits and values: fully connected layers of few rows, and quads for others.
 #include "runtime/int8.h"
 
 #include <cstring>
@@ -121,6 +121,16 @@ SKINNY_VNNI void dot_rows_vnni(const Int8Row& row, size_t words, const uint8_t* 
   if (vectors - i >= 2) dot_vnni<2>(row, words, x + i * x_stride, x_stride, sums + i), i += 2;
   if (i < vectors) dot_vnni<1>(row, words, x + i * x_stride, x_stride, sums + i);
 }
+
+SKINNY_VNNI void expand_vnni(const uint8_t* from, const int8_t* values, size_t count,
+                             int32_t* quads) {
+  for (size_t i = 0; i < count; i += 16) {
+    uint64_t mask;
+    std::memcpy(&mask, from + i / 2, sizeof mask);
+    _mm512_storeu_si512(quads + i, _mm512_maskz_expand_epi8(mask, _mm512_loadu_si512(values)));
+    values += bits(mask);
+  }
+}
 #endif
 
 #if defined(__AVX2__)
@@ -181,11 +191,20 @@ void dot_rows(const Int8Row& row, size_t words, const uint8_t* x, size_t x_strid
 }
 #endif
 
+void expand(const uint8_t* from, const int8_t* values, size_t count, int32_t* quads) {
+  for (size_t i = 0; i < count; ++i) {
+    int8_t quad[4] = {};
+    for (size_t j = 0; j < 4; ++j)
+      if (from[i / 2] >> (i % 2 * 4 + j) & 1) quad[j] = *values++;
+    std::memcpy(quads + i, quad, sizeof quad);
+  }
+}
+
 }  // namespace
 
-const Int8Dot int8_dot{dot_rows};
+const Int8Dot int8_dot{dot_rows, expand};
 #if defined(__AVX512F__)
-const Int8Dot int8_dot_vnni{dot_rows_vnni};
+const Int8Dot int8_dot_vnni{dot_rows_vnni, expand_vnni};
 #endif
 
 }  // namespace skinny::SKINNY_SET

@@ -18,10 +18,10 @@ namespace skinny {
 constexpr size_t int8_vectors = 8;  // that are computed at a time
 
 // Output channels of a layer, each with its first sum, and their quads: row after row, with the tap of
-// each; or tap after tap, with the rows that have a quad for it.
+// each; or tap after tap, with the rows that have a quad for it, which may be none.
 struct Int8Rows {
   const uint32_t* first;     // of each row, into taps and quads; one more at the end
-  const uint16_t* taps;      // indices into `offsets`, of each quad; or each once
+  const uint16_t* taps;      // indices into `offsets`, of each quad
   const uint32_t* tap_rows;  // of each tap: a bit for each row
   const int32_t* quads;
   const int32_t* start;      // of each row's sum
@@ -89,6 +89,8 @@ struct Int8Dot {
   // Products of a row of weights with `vectors` rows of 64 * words bytes each.
   void (*run)(const Int8Row& row, size_t words, const uint8_t* x, size_t x_stride, size_t vectors,
               int32_t* sums);
+  // Quads of their bits and values: `count`, and up to 15 more.
+  void (*expand)(const uint8_t* bits, const int8_t* values, size_t count, int32_t* quads);
 };
 
 }  // namespace skinny

@@ -324,12 +324,19 @@ void ConvInt8::run_block(const ThreadContext& context, size_t sample, size_t blo
       context.arena + source_.view.offset + sample * source_.sample_stride + first_;
   for (size_t i = begin; i < end; ++i) in[i - begin] = source + slots_[i];
   if (target_.cells) prefetch(context, sample, first, rows, begin, end);
-  Int8Rows all{own.first.data(), own.taps.data(), own.rows.data(),  own.quads.data(),
-               own.start.data(), offsets_.data(), own.taps.size(), rows};
-  if (code)
-    code->run(block, all, in, end - begin, sums);
-  else
+  int32_t* quads = sums + int8_vectors * int8_block * lanes;
+  Int8Rows all{own.first.data(),  own.taps.data(), own.rows.data(),
+               own.quads.data(),  own.start.data(), offsets_.data() + own.first_tap,
+               own.rows.size(), rows};
+  if (code) {
+    code->run(block, *weights_, in, end - begin, sums, quads);
+  } else {
+    if (own.packed()) {
+      own.expand(0, own.count, 0, quads);
+      all.quads = quads;
+    }
     (weights_->by_tap() ? kernels.sums_by_tap : kernels.sums)(all, in, end - begin, sums);
+  }
   Int8Output output{};
   output.cells = target_.cells.has_value();
   output.inverse = target_.quantization.inverse();
@@ -382,7 +389,9 @@ void ConvInt8::prefetch(const ThreadContext& context, size_t sample, size_t chan
   }
 }
 
-size_t ConvInt8::scratch(size_t) const { return int8_vectors * int8_block * int8_kernels().lanes; }
+size_t ConvInt8::scratch(size_t) const {
+  return int8_vectors * int8_block * int8_kernels().lanes + weights_->most_packed();
+}
 
 double ConvInt8::work() const {
   double quads = static_cast<double>(weights_->quads() + 12 * weights_->outputs());

@@ -100,10 +100,45 @@ Int8Weights::Int8Weights(const int8_t* quads, size_t outputs, size_t taps, int32
         add_quads(block.quads, block.taps, weights + 4 * tap, tap, split);
     }
     block.first.push_back(static_cast<uint32_t>(block.quads.size()));
+    block.count = block.quads.size();
     if (by_tap_) sort_by_tap(block);
     block.quads.shrink_to_fit();
     block.taps.shrink_to_fit();
   }
+  size_t weights = outputs * taps * 4;
+  size_t zeros = static_cast<size_t>(std::count(quads, quads + weights, int8_t{0}));
+  if (by_tap_ && weights - zeros < 3 * this->quads()) pack();
+}
+
+void Int8Weights::pack() {
+  for (Block& block : blocks_) {
+    block.bits.resize((block.count + 15) / 16 * 8);
+    block.values.reserve(4 * block.count);
+    for (size_t q = 0; q < block.count; ++q) {
+      int8_t quad[4];
+      std::memcpy(quad, &block.quads[q], sizeof quad);
+      for (size_t i = 0; i < 4; ++i)
+        if (quad[i]) {
+          block.bits[q / 2] |= static_cast<uint8_t>(1u << (q % 2 * 4 + i));
+          block.values.push_back(quad[i]);
+        }
+    }
+    block.values.resize(block.values.size() + 64);  // kernels read whole vectors
+    block.values.shrink_to_fit();
+    block.quads.clear();
+    block.quads.shrink_to_fit();
+  }
+}
+
+void Int8Weights::Block::expand(size_t begin, size_t end, size_t value, int32_t* to) const {
+  int8_dot().expand(bits.data() + begin / 2, values.data() + value, end - begin, to);
+}
+
+size_t Int8Weights::most_packed() const {
+  size_t most = 0;
+  for (const Block& block : blocks_)
+    if (block.packed()) most = std::max(most, (block.count + 15) / 16 * 16);
+  return most;
 }
 
 void Int8Weights::sort_by_tap(Block& block) const {
@@ -118,17 +153,16 @@ void Int8Weights::sort_by_tap(Block& block) const {
       entries.push_back({block.taps[q], static_cast<uint16_t>(row), block.quads[q]});
   std::stable_sort(entries.begin(), entries.end(),
                    [](const Entry& a, const Entry& b) { return a.tap < b.tap; });
-  block.first = {};
+  block.first.clear();
+  block.first.shrink_to_fit();
   block.taps.clear();
+  if (entries.empty()) return;
+  block.first_tap = entries.front().tap;
+  block.rows.resize(entries.back().tap - block.first_tap + 1u);
   for (size_t i = 0; i < entries.size(); ++i) {
-    if (block.taps.empty() || entries[i].tap != block.taps.back()) {
-      block.taps.push_back(entries[i].tap);
-      block.rows.push_back(0);
-    }
-    block.rows.back() |= 1u << entries[i].row;
+    block.rows[entries[i].tap - block.first_tap] |= 1u << entries[i].row;
     block.quads[i] = entries[i].quad;
   }
-  block.rows.shrink_to_fit();
 }
 
 std::vector<int8_t> Int8Weights::integers() const {
@@ -141,31 +175,36 @@ std::vector<int8_t> Int8Weights::integers() const {
   };
   for (size_t b = 0; b < blocks_.size(); ++b) {
     const Block& block = blocks_[b];
+    std::vector<int32_t> quads = block.quads;
+    if (block.packed()) {
+      quads.resize(most_packed());
+      block.expand(0, block.count, 0, quads.data());
+    }
     size_t q = 0;
     if (by_tap_)
-      for (size_t t = 0; t < block.taps.size(); ++t)
+      for (size_t t = 0; t < block.rows.size(); ++t)
         for (uint32_t left = block.rows[t]; left; left &= left - 1)
-          add(b * int8_block + static_cast<size_t>(__builtin_ctz(left)), block.taps[t],
-              block.quads[q++]);
+          add(b * int8_block + static_cast<size_t>(__builtin_ctz(left)), block.first_tap + t,
+              quads[q++]);
     else
       for (size_t row = 0; row + 1 < block.first.size(); ++row)
         for (; q < block.first[row + 1]; ++q)
-          add(b * int8_block + row, block.taps[q], block.quads[q]);
+          add(b * int8_block + row, block.taps[q], quads[q]);
   }
   return made;
 }
 
 size_t Int8Weights::quads() const {
   size_t total = 0;
-  for (const Block& block : blocks_) total += block.quads.size();
+  for (const Block& block : blocks_) total += block.count;
   return total;
 }
 
 size_t Int8Weights::bytes() const {
   size_t total = (scale_.size() + bias_.size()) * sizeof(float);
   for (const Block& block : blocks_)
-    total += 2 * block.taps.size() + 4 * (block.quads.size() + block.first.size() +
-                                          block.rows.size() + block.start.size());
+    total += block.bits.size() + block.values.size() + 2 * block.taps.size() +
+             4 * (block.quads.size() + block.first.size() + block.rows.size() + block.start.size());
   return total;
 }
 
