@@ -8,7 +8,8 @@ IMAGENETTE is a folder with `train` and `val`, each with ten folders named by sy
 ten rows of the classifier that belong to these classes, and fine-tunes the network with the same
 few epochs in every arm: dense, and pruned to 70, 80 and 90 % by iterative hard thresholding, by
 gradual pruning and by one-shot pruning. Each network is packed into FOLDER (build/pruned), next to
-results.json. `time` runs the packed files and the dense network in OpenVINO, one image at a time.
+results.json. `time` runs the packed files and the dense network in OpenVINO, one image at a time,
+and writes times.json.
 Needs the extras train and dev.
 """
 
@@ -183,8 +184,10 @@ def time_all(folder: Path, rounds: int = 30) -> None:
                 began = time.perf_counter()
                 run()
             taken[name].append(time.perf_counter() - began)
-    for name, seconds in taken.items():
-        print(f"{1000 * float(np.median(seconds)):6.2f} ms  {name}")
+    medians = {name: 1000 * float(np.median(seconds)) for name, seconds in taken.items()}
+    for name, milliseconds in medians.items():
+        print(f"{milliseconds:6.2f} ms  {name}")
+    (folder / "times.json").write_text(json.dumps(medians, indent=1))
 
 
 if __name__ == "__main__":

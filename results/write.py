@@ -101,6 +101,7 @@ def make() -> tuple[str, dict[str, Drawing], str]:
     texts.append(record_section("protocol", tables["protocol"], figures))
     texts.append(f"## All of CIFAR-10\n\n{_AIRNET} {status('cifar10')}\n")
     texts.append(record_section("cifar10-all", tables["cifar10"], figures))
+    texts.append(answers.pretrained(RECORDS / "pretrained"))
     texts.append(quantised_section(figures))
     narrow = {data: studies(data) for data in SETS}
     texts += small_section(narrow, figures)
