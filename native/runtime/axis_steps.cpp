@@ -96,35 +96,65 @@ Tensor leading(Tensor tensor) {
 Gather::Gather(const Tensor& table, const Tensor& index, const Tensor& target)
     : table_(table), index_(index), target_(target), axes_({leading(target), index}) {}
 
+Gather::Gather(std::shared_ptr<const Int8Table> table, const Tensor& index, const Tensor& target)
+    : index_(index),
+      target_(target),
+      integers_(std::move(table)),
+      axes_({leading(target), index}) {}
+
 void Gather::run(const ThreadContext& context) const {
   constexpr size_t most = 16;  // rows at a time, so that what they write to lies in cache lines
-  const float *table = table_.from(context), *indices = index_.from(context);
+  const float* table = integers_ ? nullptr : table_.from(context);
+  const float* indices = index_.from(context);
+  size_t known = integers_ ? integers_->rows() : table_.shape[0];
   float* target = target_.to(context);
-  size_t features = table_.shape[1], from_stride = table_.strides[1];
-  size_t to_stride = target_.strides[target_.rank - 1];
   auto [begin, end] = context.partition(axes_.rows(axes_.rank));
   if (begin == end) return;
   Walk walk(axes_, axes_.rank, begin);
   for (size_t position = begin; position < end; position += most) {
-    const float* from[most];
+    size_t rows[most];
     float* to[most];
     size_t count = std::min(most, end - position);
     for (size_t i = 0; i < count; ++i, walk.next()) {
       int32_t row;
       std::memcpy(&row, indices + walk[1], sizeof row);
-      if (row < 0 || static_cast<size_t>(row) >= table_.shape[0]) {
-        context.mistake->tell(row, table_.shape[0]);
+      if (row < 0 || static_cast<size_t>(row) >= known) {
+        context.mistake->tell(row, known);
         row = 0;
       }
-      from[i] = table + static_cast<size_t>(row) * table_.strides[0];
+      rows[i] = static_cast<size_t>(row);
       to[i] = target + walk[0];
     }
-    if (from_stride == 1 && to_stride == 1)
-      for (size_t i = 0; i < count; ++i) std::memcpy(to[i], from[i], features * sizeof(float));
+    if (integers_)
+      scale(rows, to, count);
     else
-      for (size_t f = 0; f < features; ++f)
-        for (size_t i = 0; i < count; ++i) to[i][f * to_stride] = from[i][f * from_stride];
+      copy(table, rows, to, count);
   }
+}
+
+void Gather::copy(const float* table, const size_t* rows, float* const* to, size_t count) const {
+  size_t features = table_.shape[1], stride = table_.strides[1];
+  size_t to_stride = target_.strides[target_.rank - 1];
+  auto from = [&](size_t i) { return table + rows[i] * table_.strides[0]; };
+  if (stride == 1 && to_stride == 1)
+    for (size_t i = 0; i < count; ++i) std::memcpy(to[i], from(i), features * sizeof(float));
+  else
+    for (size_t f = 0; f < features; ++f)
+      for (size_t i = 0; i < count; ++i) to[i][f * to_stride] = from(i)[f * stride];
+}
+
+void Gather::scale(const size_t* rows, float* const* to, size_t count) const {
+  size_t features = integers_->columns(), to_stride = target_.strides[target_.rank - 1];
+  auto write = [&](size_t i, size_t f) {
+    float integer = integers_->row(rows[i])[f];
+    to[i][f * to_stride] = integer * integers_->scale(rows[i]);
+  };
+  if (to_stride == 1)
+    for (size_t i = 0; i < count; ++i)
+      for (size_t f = 0; f < features; ++f) write(i, f);
+  else
+    for (size_t f = 0; f < features; ++f)
+      for (size_t i = 0; i < count; ++i) write(i, f);
 }
 
 double Gather::work() const { return static_cast<double>(target_.size()) * 2 * ns_per_float; }

@@ -1,7 +1,10 @@
 // The steps along one axis (axis.h): of tensors [outer, axis, inner], of any strides.
 #pragma once
 
+#include <memory>
+
 #include "axis.h"
+#include "int8_table.h"
 #include "tensor.h"
 
 namespace skinny {
@@ -80,15 +83,20 @@ class Reduce : public AlongAxis {
   ReduceKind kind_;
 };
 
-// target[i..., :] = table[index[i...], :]
+// target[i..., :] = table[index[i...], :], of floats, or of integers times the row's scale
 class Gather : public Step {
  public:
   Gather(const Tensor& table, const Tensor& index, const Tensor& target);
+  Gather(std::shared_ptr<const Int8Table> table, const Tensor& index, const Tensor& target);
   void run(const ThreadContext& context) const override;
   double work() const override;
 
  private:
+  void copy(const float* table, const size_t* rows, float* const* to, size_t count) const;
+  void scale(const size_t* rows, float* const* to, size_t count) const;
+
   Tensor table_, index_, target_;
+  std::shared_ptr<const Int8Table> integers_;
   Axes axes_;  // of the target without its last axis, and of the index
 };
 

@@ -8,6 +8,7 @@
 
 #include "bind_tensors.h"
 #include "image_steps.h"
+#include "int8_table.h"
 #include "int8_steps.h"
 #include "workspace.h"
 
@@ -253,6 +254,16 @@ void bind_int8_weights(nb::module_& m) {
            nb::kw_only(), arg("weights"), arg("zero"), arg("scale"), arg("bias"))
       .def("integers", [](const Int8Matrix& w) { return owned(w.integers(), w.outputs()); })
       .def_prop_ro("bytes", &Int8Matrix::bytes);
+  nb::class_<Int8Table>(m, "Int8Table")
+      .def("__init__",
+           [](Int8Table* self, const Bytes& integers, const Floats& scale) {
+             require(integers.size() && integers.shape(0) == scale.size(),
+                     "a table needs a scale for each row");
+             new (self) Int8Table({integers.data(), integers.data() + integers.size()}, copy(scale));
+           },
+           nb::kw_only(), arg("integers"), arg("scale"))
+      .def("integers", [](const Int8Table& t) { return owned(t.integers(), t.rows()); })
+      .def_prop_ro("bytes", &Int8Table::bytes);
 }
 
 void bind_int8(TensorBinding& program) {

@@ -1,5 +1,6 @@
 // Normalisation, softmax, reductions and gathered rows in a tensor program.
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
 
 #include <optional>
 
@@ -49,14 +50,25 @@ void add_reduce(TensorProgram& p, ReduceKind kind, const Tensor& source, const T
   p.add(Reduce(kind, from, to));
 }
 
+void check_gathered(const Tensor& at, const Tensor& to, bool is_table, size_t columns) {
+  check_apart(at, to);
+  bool fits = is_table && to.rank == at.rank + 1 && to.shape[at.rank] == columns;
+  for (size_t axis = 0; fits && axis < at.rank; ++axis) fits = to.shape[axis] == at.shape[axis];
+  require(fits, "gathered rows need a table [rows, columns] and a target [index..., columns]");
+}
+
 void add_gather(TensorProgram& p, const Tensor& table, const Tensor& index, const Tensor& target) {
   Tensor rows = p.source(table), at = p.source(index), to = p.target(target);
   check_apart(rows, to);
-  check_apart(at, to);
-  bool fits = rows.rank == 2 && to.rank == at.rank + 1 && to.shape[at.rank] == rows.shape[1];
-  for (size_t axis = 0; fits && axis < at.rank; ++axis) fits = to.shape[axis] == at.shape[axis];
-  require(fits, "gathered rows need a table [rows, columns] and a target [index..., columns]");
+  check_gathered(at, to, rows.rank == 2, rows.shape[1]);
   p.add(Gather(rows, at, to));
+}
+
+void add_gather_int8(TensorProgram& p, std::shared_ptr<Int8Table> table, const Tensor& index,
+                     const Tensor& target) {
+  Tensor at = p.source(index), to = p.target(target);
+  check_gathered(at, to, true, table->columns());
+  p.add(Gather(std::move(table), at, to));
 }
 
 }  // namespace
@@ -74,7 +86,8 @@ void bind_tensor_axes(nb::module_& m, TensorBinding& program) {
            arg("bias").none(), arg("eps"), arg("subtract_mean"))
       .def("add_softmax", &add_softmax, nb::kw_only(), source, target, arg("log"))
       .def("add_reduce", &add_reduce, nb::kw_only(), arg("kind"), source, target)
-      .def("add_gather", &add_gather, nb::kw_only(), arg("table"), arg("index"), target);
+      .def("add_gather", &add_gather, nb::kw_only(), arg("table"), arg("index"), target)
+      .def("add_gather_int8", &add_gather_int8, nb::kw_only(), arg("table"), arg("index"), target);
 }
 
 }  // namespace skinny

@@ -264,6 +264,14 @@ class Int8Matrix:
     @property
     def bytes(self) -> int: ...
 
+class Int8Table:
+    """Of an embedding in int8, [rows, columns] with a scale for each row."""
+
+    def __init__(self, *, integers: NDArray[np.int8], scale: _Floats) -> None: ...
+    def integers(self) -> NDArray[np.int8]: ...  # those that it was made of
+    @property
+    def bytes(self) -> int: ...
+
 class Activation:
     def __init__(self, kind: ActivationKind, a: float = ..., b: float = ...) -> None: ...
 
@@ -647,6 +655,9 @@ class TensorProgram:
     def add_gather(self, *, table: _Tensor, index: _Tensor, target: _Tensor) -> None:
         """The rows of a table [rows, columns] that 32-bit integers name. An index that is negative
         or too large makes `run` raise an IndexError."""
+
+    def add_gather_int8(self, *, table: Int8Table, index: _Tensor, target: _Tensor) -> None:
+        """The same of a table in int8: a row's integers times its scale."""
 
     def add_linear(
         self,

@@ -212,6 +212,69 @@ def test_a_network_that_onnx_runtime_quantised_runs_in_int8(model, tmp_path, sig
     assert np.abs(ours - theirs).max() < 0.05 * np.abs(theirs).max()
 
 
+class Bag(torch.nn.Module):
+    """tied: the output layer has the table's weights, and is too coarse in int8."""
+
+    def __init__(self, tied=False):
+        super().__init__()
+        torch.manual_seed(0)
+        self.table = torch.nn.Embedding(300, 24)
+        self.places = torch.nn.Embedding(6, 24)
+        self.head = torch.nn.Linear(24, 300, bias=False)
+        if tied:
+            self.head.weight = self.table.weight
+
+    def forward(self, i):
+        return self.head(self.table(i) + self.places(torch.arange(6)))
+
+
+def test_embeddings_are_tables_of_integers_in_file_memory_and_onnx(tmp_path):
+    model, index = Bag(), torch.randint(0, 300, (4, 6))
+    path = tmp_path / "m.skinny"
+    report = skinny.pack(model, path, example=index, compute="int8", calibration=[index])
+    assert [(row.layer, row.compute, row.why) for row in report.layers] == [
+        ("table", "int8", ""),
+        ("places", "fp32", "its input is constant"),
+        ("head", "int8", ""),
+    ]
+    assert report.layers[0].ratio > 35
+    assert path.stat().st_size < 300 * 24 * 2 * 1.6
+    net = skinny.load(path)
+    held = net._tensors.bytes
+    ours = net(index.numpy())
+    if skinny.native.extension() is not None:
+        assert held - net._tensors.bytes >= 4 * 300 * 24
+    exact = model(index).detach().numpy()
+    assert np.abs(ours - exact).max() < 0.03 * np.abs(exact).max()
+    onnxruntime = pytest.importorskip("onnxruntime")
+    skinny.export.to_onnx(path, tmp_path / "m.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
+    (theirs,) = session.run(None, {session.get_inputs()[0].name: index.numpy()})
+    assert np.abs(ours - theirs).max() < 0.01 * np.abs(exact).max()
+    skinny.pack(tmp_path / "m.onnx", tmp_path / "again.skinny")
+    assert "embedding_int8" in ops(tmp_path / "again.skinny")
+    again = skinny.load(tmp_path / "again.skinny")(index.numpy())
+    np.testing.assert_allclose(again, ours, rtol=1e-5, atol=1e-5)
+
+
+def test_an_embedding_stays_fp32_where_a_layer_in_fp32_has_its_table_or_ranges_are_given(tmp_path):
+    model, index = Bag(tied=True), torch.randint(0, 300, (4, 6))
+    path = tmp_path / "m.skinny"
+    both = skinny.pack(model, path, example=index, compute="int8", calibration=[index])
+    assert [row.compute for row in both.layers] == ["int8", "fp32", "int8"]
+    exact = model(index).detach().numpy()
+    assert np.abs(skinny.load(path)(index.numpy()) - exact).max() < 0.03 * np.abs(exact).max()
+    with torch.no_grad():
+        model.places.weight[:, 0] = 1e5  # beside which the others are nothing in eight bits
+        model.table.weight[:, 0] = 0
+    one = skinny.pack(model, path, example=index, compute="int8", calibration=[index])
+    assert [row.why for row in one.layers][::2] == [
+        "another layer reads its table in fp32", "below 20 dB"]  # fmt: skip
+    given = {"head.weight": (-2.0, 2.0)}
+    ranges = skinny.pack(model, path, example=index, compute="int8", calibration=given)
+    assert ranges.layers[0].why == "no range was given"
+
+
 def test_a_network_holds_its_weights_once_and_serves_other_batches_from_them(tmp_path):
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(70, 50), torch.nn.ReLU(), torch.nn.Linear(50, 9))

@@ -245,6 +245,8 @@ CASES: dict[str, list[Case]] = {
         ((2, 3), (3, 4)), ((3,), (3,)), ((3,), (3, 2)), ((2, 1, 4, 3), (5, 3, 2)), ((2, 3), (3,)),
         ((2, 0), (0, 4)))],
     "embedding": [stored(lambda i, weight: F.embedding(i, weight), abs(_index), tensors=_table)],
+    "embedding_int8": [case(abs(_index), weight="weight", weight_scale="s",
+                            tensors={**_table, "s": positive(7)})],
     "embedding_bag": [
         stored(lambda i, o, weight, m=mode: F.embedding_bag(i, weight, o, mode=m),
                np.array([1, 2, 4, 6, 3]), np.array([0, 3, 3]), tensors=_table, mode=mode)

@@ -11,6 +11,7 @@ from skinny.graph.registry import imports, operation, operations, register
 WITHOUT_SOURCE = {
     "conv_int8": "made of quantised ONNX layers, and by pack(compute='int8')",
     "linear_int8": "the same",
+    "embedding_int8": "the same",
     "fake_quantize": "QuantizeLinear and DequantizeLinear",
     "constant": "made for stored tensors wherever one is an operand",
     "flatten": "in files of format 1; torch's flatten becomes a reshape",

@@ -8,7 +8,7 @@ from skinny.runtime.strided import Tensor, row_major
 from skinny.runtime.windows import Axis
 
 native = pytest.importorskip("skinny._native")
-Int8Matrix, Int8Weights = native.Int8Matrix, native.Int8Weights
+Int8Matrix, Int8Table, Int8Weights = native.Int8Matrix, native.Int8Table, native.Int8Weights
 Pool, TensorProgram = native.Pool, native.TensorProgram
 
 CELLS = 1000
@@ -107,6 +107,19 @@ def test_other_steps_that_do_not_fit_are_refused(name, given):
         given = {**given, "weights": made}
     with pytest.raises(ValueError):  # noqa: PT011
         getattr(TensorProgram(cells=CELLS), name)(**given)
+
+
+@pytest.mark.parametrize(("index", "target"), [((2,), (2, 4)), ((2,), (3, 3)), ((2, 1), (2, 3))])
+def test_rows_of_a_table_go_where_their_shape_fits(index, target):
+    table = Int8Table(integers=np.ones((5, 3), np.int8), scale=np.ones(5, np.float32))
+    program = TensorProgram(cells=CELLS)
+    program.add_gather_int8(table=table, index=floats(0, 2), target=floats(100, 2, 3))
+    with pytest.raises(ValueError, match="gathered rows"):
+        program.add_gather_int8(table=table, index=floats(0, *index), target=floats(100, *target))
+    with pytest.raises(ValueError, match="reads"):
+        program.add_gather_int8(table=table, index=floats(0, 2), target=floats(1, 2, 3))
+    with pytest.raises(ValueError, match="scale for each row"):
+        Int8Table(integers=np.ones((5, 3), np.int8), scale=np.ones(4, np.float32))
 
 
 def test_pooling_windows_outside_of_the_cells_are_refused():

@@ -39,6 +39,23 @@ def test_views_of_indices_are_no_calls_of_numpy():
     assert left == []
 
 
+@pytest.mark.parametrize("shape", [(), (3,), (2, 40)])  # many rows are written feature by feature
+def test_a_table_in_int8_gives_the_bits_of_the_reference(shape):
+    given = {"i": RNG.integers(0, 9, shape)}
+    tensors = {"table": TABLE, "scale": (0.01 + RNG.random(9)).astype(np.float32)}
+    graph = Graph(
+        (Input("i", "int64", shape),),
+        nodes(("embedding_int8", ("i",), ("y",), {"weight": "table", "weight_scale": "scale"})),
+        ("y",),
+    )
+    made = mixed(graph, given, tensors)
+    assert not made.interpreted
+    (want,) = running.run(graph, given, tensors)
+    np.testing.assert_array_equal(made.run(given)[0], want)
+    with pytest.raises(InputError, match="9"):
+        made.run({"i": np.full(shape, 9)})
+
+
 def test_a_view_of_indices_that_somebody_else_reads_stays_what_it_is():
     first = ("select", ("i",), ("a",), {"axis": 1, "index": 0})
     lookup = ("embedding", ("a",), ("y",), {"weight": "table"})

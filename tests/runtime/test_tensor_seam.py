@@ -173,7 +173,7 @@ def test_a_right_step_is_added(method):
 
 IN_INT8 = {  # test_int8_seam.py has mistakes of each of these
     *("add_conv_int8", "add_linear_int8", "add_quantize", "add_quantize_rows", "add_dequantize"),
-    *("add_move_cells", "add_pool_cells"),
+    *("add_move_cells", "add_pool_cells", "add_gather_int8"),
 }
 
 

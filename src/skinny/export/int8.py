@@ -1,9 +1,10 @@
 """A graph whose layers compute in int8, and what that costs each of them.
 
 A convolution or linear layer becomes `conv_int8` or `linear_int8`, with the batch norm after it; a
-value that such a layer reads and a sum reads too is rounded to eight bits for both. A layer stays
-in float32 where there is no int8 kernel, and where it loses too much: the signal-to-noise ratio of
-its output on the first calibration batch, with its exact input rounded, is below LEAST_RATIO.
+value that such a layer reads and a sum reads too is rounded to eight bits for both. An embedding
+becomes `embedding_int8`, with a scale for each row of its table. A layer stays in float32 where
+there is no int8 kernel, and where it loses too much: the signal-to-noise ratio of its output on the
+first calibration batch, with its exact input rounded, is below LEAST_RATIO.
 """
 
 import math
@@ -25,7 +26,8 @@ from skinny.graph.values import Array, spec_of
 
 LEAST_RATIO = 20.0  # decibels: a hundredth of the output's power
 Calibration = Iterable[Any] | Mapping[str, Range]
-_OPS = {"conv": "conv_int8", "linear": "linear_int8"}
+_OPS = {"conv": "conv_int8", "linear": "linear_int8", "embedding": "embedding_int8"}
+_Step = tuple[float, int]  # scale and zero point
 
 
 class LayerReport(NamedTuple):
@@ -67,14 +69,16 @@ def to_int8(
         given = {
             node.output: calibration[node["weight"]]
             for node in layers
-            if node["weight"] in calibration
+            if node["weight"] in calibration and node.op != "embedding"
         }
         for node in layers:
             if node.output not in given:
                 why[node.output] = why[node.output] or "no range was given"
+        tables: set[str] = set()  # what embeddings lose is known from batches alone
     else:
         batches = batches_of(graph, calibration)
-        able = {node.output for node in layers if not why[node.output]}
+        tables = {n.output for n in layers if n.op == "embedding" and not why[n.output]}
+        able = {node.output for node in layers if not why[node.output]} - tables
         found = ranges(graph, tensors, batches, lambda node: node.outputs[0] in able)
         given = {
             node.output: found[str(node.inputs[0])]
@@ -82,15 +86,24 @@ def to_int8(
             if node.output in able and node.inputs[0] in found
         }
         for node in layers:
-            if node.output not in given:
+            if node.output not in given and node.output not in tables:
                 why[node.output] = why[node.output] or "its input is constant"
-    rewrite = _Rewrite(graph, tensors, {name: step(*range_) for name, range_ in given.items()
-                                        if not why[name]})  # fmt: skip
+    steps: dict[str, _Step | None] = {
+        name: step(*range_) for name, range_ in given.items() if not why[name]
+    }
+    rewrite = _Rewrite(graph, tensors, steps | dict.fromkeys(tables))
     if not isinstance(calibration, Mapping):
-        for name, ratio in _ratios(graph, tensors, rewrite, batches[0]).items():
-            ratios[name] = ratio
-            if ratio < LEAST_RATIO:
+        ratios = _ratios(graph, tensors, rewrite, batches[0])
+        for name in list(rewrite.steps):
+            if name not in ratios:  # an embedding of constants
+                why[name] = "its input is constant"
+            elif ratios[name] < LEAST_RATIO:
                 why[name] = f"below {LEAST_RATIO:.0f} dB"
+            if why[name]:
+                del rewrite.steps[name]
+        for name in tables.intersection(rewrite.steps):
+            if _read_elsewhere(graph, tensors, rewrite.steps, name):
+                why[name] = "another layer reads its table in fp32"
                 del rewrite.steps[name]
     rows = tuple(
         LayerReport(
@@ -112,6 +125,8 @@ def _obstacle(node: Node, tensors: Mapping[str, Array]) -> str:
         return "its weights are not finite"
     if weight.size // weight.shape[0] > MOST_TERMS:
         return f"it sums more than {MOST_TERMS} products"
+    if node.op == "embedding":
+        return ""
     if node.op == "linear":
         return "its weight is stored transposed" if node["transposed"] else ""
     if weight.ndim > 4:
@@ -121,11 +136,23 @@ def _obstacle(node: Node, tensors: Mapping[str, Array]) -> str:
     return ""
 
 
+def _read_elsewhere(
+    graph: Graph, tensors: Mapping[str, Array], steps: Mapping[str, Any], name: str
+) -> bool:
+    """Whether a node that stays fp32 reads the table of an embedding, maybe by another name."""
+    (node,) = (node for node in graph.nodes if name in node.outputs)
+    table = tensors[node["weight"]]
+    others = {own for other in graph.nodes if other.outputs[0] not in steps
+              for own in other.tensors}  # fmt: skip
+    return any(np.may_share_memory(tensors[own], table) for own in others)
+
+
 class _Rewrite:
-    """steps: scale and zero point of the input of each layer that becomes int8, by its output."""
+    """steps: scale and zero point of the input of each layer that becomes int8, by its output; None
+    of embeddings."""
 
     def __init__(
-        self, graph: Graph, tensors: Mapping[str, Array], steps: dict[str, tuple[float, int]]
+        self, graph: Graph, tensors: Mapping[str, Array], steps: dict[str, _Step | None]
     ) -> None:
         self._graph, self._stored, self.steps = graph, tensors, steps
         self.tensors: dict[str, Array] = {}
@@ -137,16 +164,13 @@ class _Rewrite:
     def layer(self, node: Node, norm: Node | None = None) -> Node:
         """A layer in int8, with the batch norm after it."""
         weight = self._stored[node["weight"]].astype(np.float32)
-        scale, zero = self.steps[node.output]
         largest = np.abs(weight.reshape(len(weight), -1)).max(axis=1)
         scales = np.where(largest == 0, 1, largest / np.float32(127)).astype(np.float32)
         scales = np.clip(scales, SMALLEST, LARGEST).astype(np.float32)
         given = {name: value for name, value in node.attributes.items() if name != "transposed"}
-        given |= {
-            "weight_scale": self._keep(f"{node['weight']}:scale", scales),
-            "input_scale": scale,
-            "input_zero": zero,
-        }
+        given["weight_scale"] = self._keep(f"{node['weight']}:scale", scales)
+        if (own := self.steps[node.output]) is not None:
+            given |= {"input_scale": own[0], "input_zero": own[1]}
         if norm is not None:
             factor, shift = self._norm(norm, node["bias"])
             given["factor"] = self._keep(f"{norm.output}:factor", factor)

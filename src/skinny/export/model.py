@@ -17,6 +17,7 @@ from skinny.export.stored import CONSTANT, Stored, graph_record, with_constants
 from skinny.export.tensors import to_arrays, to_tensor
 from skinny.export.torch_import import UnsupportedOperationError, take_graph
 from skinny.graph import Graph
+from skinny.graph.ops.int8 import INT8_OPS
 from skinny.graph.unread import unread_biases
 from skinny.graph.values import own_dtype
 from skinny.iht.attached import warn_if_unfinished
@@ -160,7 +161,7 @@ def _kinds(values: Values, graph: Any) -> Values | dict[str, Values]:
     """Weights of layers in int8 are stored as what they are computed with."""
     if values != "exact":
         return values
-    return {n["weight"]: "int8" for n in graph["nodes"] if n["op"] in ("conv_int8", "linear_int8")}
+    return {n["weight"]: "int8" for n in graph["nodes"] if n["op"] in INT8_OPS}
 
 
 def check(model: nn.Module, example: Example, *, dynamic: Dynamic | None = None) -> None:

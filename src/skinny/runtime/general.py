@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from skinny import native
 from skinny.errors import SkinnyError
 from skinny.graph import Graph, from_json, operation, specialize
+from skinny.graph.ops.int8 import INT8_OPS
 from skinny.graph.specialize import ROOM
 from skinny.graph.values import Shape
 from skinny.packing import PackedFile
@@ -205,7 +206,7 @@ class GeneralNetwork(Classifier):
         if self._low_memory:
             return []
         reads = Counter(name for node in self._graph.nodes for name in node.tensors)
-        layers = [n for n in self._graph.nodes if n.op in ("conv_int8", "linear_int8")]
+        layers = [n for n in self._graph.nodes if n.op in INT8_OPS]
         return [node["weight"] for node in layers if reads[node["weight"]] == 1]
 
     def _tensor(self, name: str) -> NDArray[Any]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from skinny.graph import Graph, GraphError, Node, Spec, Specialized, operation
 from skinny.graph.graph import TensorSpec
+from skinny.graph.ops.int8 import INT8_OPS
 from skinny.graph.specialize import attributes_of, evaluate
 from skinny.graph.values import Array, spec_of
 from skinny.runtime.images import InputError
@@ -19,7 +20,7 @@ if TYPE_CHECKING:  # both need the native extension
     from skinny.runtime.native_segment import NativeSegment
     from skinny.runtime.shared_weights import SharedWeights
 
-_LAYERS = ("conv", "linear", "conv_int8", "linear_int8")  # whose weights have kernel forms
+_LAYERS = ("conv", "linear", *INT8_OPS)  # whose weights have kernel forms
 _CODE_SHARE = 16  # of the memory that is left, for the code of a segment
 
 # Of each native step and each reference: its seconds, and the bytes of its generated code.

@@ -10,7 +10,14 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from skinny._native import MAX_TAPS, ConvWeights, Int8Matrix, Int8Weights, LinearWeights
+from skinny._native import (
+    MAX_TAPS,
+    ConvWeights,
+    Int8Matrix,
+    Int8Table,
+    Int8Weights,
+    LinearWeights,
+)
 from skinny.graph.ops.int8 import integers, multipliers
 from skinny.runtime.weights import Floats, Kernel, Weights
 
@@ -33,7 +40,7 @@ class Fold:
 class Held:
     """Native weights; whoever uses them holds this, and the last one drops it."""
 
-    native: ConvWeights | LinearWeights | Int8Weights | Int8Matrix
+    native: ConvWeights | LinearWeights | Int8Weights | Int8Matrix | Int8Table
     bias: Floats
 
 
@@ -136,6 +143,19 @@ class SharedWeights:
             return held
 
         return self._once(("matrix", *_int8_key(given)), make)
+
+    def int8_table(self, given: Mapping[str, Any]) -> Held:
+        """given: the attributes of an embedding in int8."""
+
+        def make() -> Held:
+            scales = self.weights.dense(given["weight_scale"])
+            whole = integers(self.weights.dense(given["weight"]), scales)
+            native = Int8Table(integers=np.ascontiguousarray(whole), scale=scales)
+            held = Held(native, np.zeros(0, np.float32))
+            self._keep(given, held, native.integers)
+            return held
+
+        return self._once(("table", given["weight"], given["weight_scale"]), make)
 
     def _keep(
         self, given: Mapping[str, Any], held: Held, integers: Callable[[], NDArray[np.int8]]

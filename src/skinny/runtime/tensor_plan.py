@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from skinny._native import Engine, TensorProgram
 from skinny.graph import Node, Spec
 from skinny.graph.graph import Operand, TensorSpec
+from skinny.graph.ops.int8 import INT8_OPS
 from skinny.graph.values import Array, spec_of
 from skinny.runtime import strided
 from skinny.runtime.layout import Buffer, View, compact, plan_memory
@@ -25,7 +26,7 @@ from skinny.runtime.strided import Shape, Tensor
 
 Floats = NDArray[np.float32]
 _WEIGHTS = {  # of each kind of layer
-    **dict.fromkeys(("conv", "conv_transpose", "linear", "conv_int8", "linear_int8"), ("weight",)),
+    **dict.fromkeys(("conv", "conv_transpose", "linear", *INT8_OPS), ("weight",)),
     **dict.fromkeys(("lstm", "gru"), ("weight_input", "weight_hidden")),
 }
 

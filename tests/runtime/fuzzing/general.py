@@ -205,6 +205,11 @@ def _embedding(net: Network, shape: tuple[int, ...]) -> dict[str, Any]:
     return {"weight": net.array(net.rng.choice([5, 5, 9]), net.rng.randint(1, 6))}
 
 
+def _table_in_int8(net: Network, shape: tuple[int, ...]) -> dict[str, Any]:
+    given = _embedding(net, shape)
+    return {**given, "weight_scale": abs(net.array(len(given["weight"]))) / 100 + np.float32(0.01)}
+
+
 STATES = {"lstm": 2, "gru": 1}
 FITTING: dict[str, Callable[[Network, tuple[int, ...]], dict[str, Any]]] = {
     "conv": _conv,
@@ -220,5 +225,6 @@ FITTING: dict[str, Callable[[Network, tuple[int, ...]], dict[str, Any]]] = {
     "conv_int8": _in_int8(_conv),
     "linear_int8": _in_int8(_linear),
     "embedding": _embedding,
+    "embedding_int8": _table_in_int8,
     "embedding_bag": _embedding,
 }

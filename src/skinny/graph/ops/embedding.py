@@ -10,6 +10,8 @@ from skinny.graph.errors import GraphError, require
 from skinny.graph.forms import Call, Writer
 from skinny.graph.graph import Node
 from skinny.graph.ops.indexing import checked
+from skinny.graph.ops.int8 import integers
+from skinny.graph.ops.quantize import checked_scales
 from skinny.graph.registry import Attributes, register
 from skinny.graph.values import Array, Spec
 
@@ -50,6 +52,50 @@ register(
     ),
     lowering="embedding",
 )
+
+
+# ---- in int8
+
+
+def _int8_shape(a: Attributes, index: Spec) -> Spec:
+    rows = a.weight.shape[0]
+    require(a.weight_scale.shape == (rows,), f"needs {rows} numbers as weight_scale")
+    return _looked_up(a, index)
+
+
+def _int8_rows(a: Attributes, index: Array) -> Array:
+    checked_scales(a.weight_scale, "embedding_int8")
+    at = checked(index, a.weight.shape[0])
+    scales = a.weight_scale[at].astype(np.float32)
+    wide = integers(a.weight[at].reshape(-1, a.weight.shape[1]), scales.reshape(-1))
+    made: Array = wide.astype(np.float32).reshape(*at.shape, -1) * scales[..., None]
+    return made
+
+
+def _write_int8(writer: Writer, node: Node) -> None:
+    scales = writer.values(node["weight_scale"])
+    names = [
+        writer.constant(integers(writer.values(node["weight"]), scales)),
+        writer.constant(scales.astype(np.float32)),
+        writer.constant(np.zeros(len(scales), np.int8)),
+    ]
+    table = writer.add("DequantizeLinear", names, axis=0)
+    writer.add("Gather", [table, writer.operand(node.inputs[0])], node.output)
+
+
+register(
+    "embedding_int8",
+    computes="`embedding` of a table in 8 bits: see below",
+    attributes={"weight": tensor(2), "weight_scale": tensor(1)},
+    infer=_int8_shape,
+    reference=_int8_rows,
+    workspace=lambda a, index: 16 * index.size * (int(a.weight.shape[1]) + 1),
+    to_onnx=_write_int8,
+    lowering="embedding_int8",
+)
+
+
+# ---- bags
 
 
 def _bag_shape(a: Attributes, index: Spec, offsets: Spec) -> Spec:

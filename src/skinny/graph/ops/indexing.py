@@ -9,6 +9,7 @@ from skinny.graph.builder import Builder, UnsupportedError
 from skinny.graph.errors import GraphError, require
 from skinny.graph.forms import Call, Writer
 from skinny.graph.graph import Node
+from skinny.graph.ops.quantize import int8_weight
 from skinny.graph.ops.reshape import unsqueezed
 from skinny.graph.registry import Attributes, register
 from skinny.graph.values import Array, Spec, axes_of, axis_of, broadcast
@@ -32,6 +33,8 @@ def _taken(a: Attributes, x: Spec, index: Spec) -> Spec:
 def _gather_from_onnx(g: Builder, call: Call) -> Any:
     at = call.plain("axis", 0)
     if call.is_stored(0) and len(call.shape(0)) == 2 and at == 0 and not _few(call):
+        if (table := int8_weight(g, call, 0, axis=0)) is not None:
+            return g.emit("embedding_int8", call.value(1), **table)
         return g.emit("embedding", call.value(1), weight=call.stored(0))
     known = g.known(call.value(1))
     if known is not None and known.ndim == 0:

@@ -25,6 +25,7 @@ from skinny.graph.ops.quantize import (
 from skinny.graph.registry import Attributes, register
 from skinny.graph.values import Array, Spec
 
+INT8_OPS = ("conv_int8", "linear_int8", "embedding_int8")  # whose weights are integers
 _LAYER = {
     "weight": tensor(2, 3, 4, 5),
     "weight_scale": tensor(1),

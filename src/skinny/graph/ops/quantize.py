@@ -6,6 +6,7 @@ with the scale s and the zero point z, all in float32: 1 / s is rounded once, an
 smallest value. An int8 value is the uint8 one minus 128, and so is its zero point.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -123,28 +124,36 @@ def int8_layer(g: Builder, call: OnnxCall, x: Operand, *, axis: int) -> dict[str
     where the input was quantised, and input 1 is a weight in int8 with a scale for each index of
     `axis`, the outputs, or one for all. None for any other layer."""
     source = g.producers.get(x) if isinstance(x, str) else None
-    if source is None or source.op != "fake_quantize" or not call.is_stored(1):
+    if source is None or source.op != "fake_quantize":
         return None
-    made = g.producers.get(str(call.value(1)))
-    weight = call.array(1)
-    if made is None or made.op != "dequantize" or weight.ndim < 2:
+    weight = int8_weight(g, call, 1, axis=axis)
+    if weight is None or math.prod(call.shape(1)) // call.shape(1)[axis] > MOST_TERMS:
         return None
+    given = {"input_scale": source["scale"], "input_zero": source["zero"]}
+    return {"x": source.inputs[0], **weight, **given}
+
+
+def int8_weight(g: Builder, call: OnnxCall, at: int, *, axis: int) -> dict[str, Any] | None:
+    """Input `at` of an ONNX node as `weight` and `weight_scale`, if it is one of those."""
+    made = g.producers.get(str(call.value(at)))
+    if not call.is_stored(at) or made is None or made.op != "dequantize":
+        return None
+    weight = call.array(at)
     scales = g.known(g.emit("constant", tensor=made["scale"]))
+    if weight.ndim < 2 or scales is None:
+        return None
+    if scales.size > 1 and made["axis"] % weight.ndim != axis:
+        return None
+    if not (np.isfinite(scales) & (scales > 0)).all():
+        return None
     outputs = weight.shape[axis]
-    if scales is None or (scales.size > 1 and made["axis"] % weight.ndim != axis):
-        return None
-    if not (np.isfinite(scales) & (scales > 0)).all() or weight.size // outputs > MOST_TERMS:
-        return None
     rows = np.ascontiguousarray(np.moveaxis(weight, axis, 0))
     scales = np.broadcast_to(scales.astype(np.float32), (outputs,))
     if np.abs(np.rint(rows.reshape(outputs, -1) / scales[:, None])).max() > 127:
         return None  # -128, or a zero point beside 0
     return {
-        "x": source.inputs[0],
-        "weight": call.stored(1) if axis == 0 else call.store(rows),
+        "weight": call.stored(at) if axis == 0 else call.store(rows),
         "weight_scale": call.store(np.ascontiguousarray(scales)),
-        "input_scale": source["scale"],
-        "input_zero": source["zero"],
     }
 
 

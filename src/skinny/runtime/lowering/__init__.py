@@ -50,10 +50,11 @@ LOWERINGS: dict[str, Lowering] = {
     "recurrent": recurrent.RECURRENT,
     "constant": gather.CONSTANT,
     "embedding": gather.EMBEDDING,
+    "embedding_int8": gather.EMBEDDING_INT8,
     "embedding_bag": gather.EMBEDDING_BAG,
     "index": gather.INDEX,
 }
-_LOOKUPS = ("embedding", "embedding_bag")
+_LOOKUPS = ("embedding", "embedding_int8", "embedding_bag")
 
 
 def lowering(node: Node) -> Lowering:

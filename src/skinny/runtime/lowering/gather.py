@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from skinny._native import TensorProgram
+from skinny._native import Int8Table, TensorProgram
 from skinny.graph import Node
 from skinny.graph.values import Array, axes_of
 from skinny.runtime import strided
@@ -22,11 +22,28 @@ def _accepts(facts: Facts, node: Node) -> bool:
 
 
 def _embedding(plan: TensorPlan, node: Node) -> None:
-    """The rows are written feature-major, as linear layers read them."""
+    y = plan.make(node.output, _row_strides(plan, node))
+    _gather(plan, node, plan.value(node.inputs[0]), y)
+
+
+def _row_strides(plan: TensorPlan, node: Node) -> strided.Shape:
+    """Of the rows that an embedding writes: feature-major, as linear layers read them."""
     shape = plan.spec(node.output).shape
     many = len(shape) > 1 and shape[-2] >= plan.lanes
-    strides = feature_major(shape, plan.lanes) if many else strided.row_major(shape)
-    _gather(plan, node, plan.value(node.inputs[0]), plan.make(node.output, strides))
+    return feature_major(shape, plan.lanes) if many else strided.row_major(shape)
+
+
+def _embedding_int8(plan: TensorPlan, node: Node) -> None:
+    index, y = plan.value(node.inputs[0]), plan.make(node.output, _row_strides(plan, node))
+
+    def add(p: TensorProgram) -> None:
+        held = plan.weights.int8_table(node.attributes)
+        plan.held.append(held)
+        assert isinstance(held.native, Int8Table)
+        p.add_gather_int8(table=held.native, index=plan.at(index), target=plan.at(y))
+
+    title = node["weight"].removesuffix(".weight")
+    plan.step(StepInfo(title, node.op, "gather int8"), [index, y], add)
 
 
 def _gather(plan: TensorPlan, node: Node, index: Value, y: Value) -> None:
@@ -116,6 +133,7 @@ def _constant(plan: TensorPlan, node: Node) -> None:
 
 CONSTANT = Lowering(lambda facts, node: facts.spec(node.output).is_float, _constant)
 EMBEDDING = Lowering(_accepts, _embedding)
+EMBEDDING_INT8 = Lowering(_accepts, _embedding_int8)
 EMBEDDING_BAG = Lowering(
     lambda facts, node: (
         _accepts(facts, node)
