@@ -55,16 +55,50 @@ void transpose(const float* from, size_t from_stride, float* to, size_t to_strid
     for (size_t c = 0; c < columns; ++c) to[r * to_stride + c] = from[c * from_stride + r];
 }
 
-void every_second(const float* from, float* to, size_t count) {
-  size_t i = 0;
-  // Not the last entry: after it there need not be another float.
-  for (; i + V < count; i += V)
-    store(to + i, alternate<0>(load(from + 2 * i), load(from + 2 * i + V)));
-  for (; i < count; ++i) to[i] = from[2 * i];
+#if defined(__AVX512F__)
+// Rows are a vector or two: masks instead of loops for their ends.
+template <size_t Step>
+void take_row(const TakenRows& rows, const float* from, float* to) {
+  for (size_t x = 0; x < rows.width; x += V) {
+    auto before = [&](size_t end) -> unsigned {
+      return end <= x ? 0 : end < x + V ? (1u << (end - x)) - 1 : 0xFFFF;
+    };
+    unsigned mask = before(rows.high) & ~before(rows.low);
+    Vec v;
+    if constexpr (Step == 1) {
+      v = _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), from + x);
+    } else {
+      unsigned both = _pdep_u32(mask, 0x55555555);
+      v = alternate<0>(_mm512_maskz_loadu_ps(static_cast<__mmask16>(both), from + 2 * x),
+                       _mm512_maskz_loadu_ps(static_cast<__mmask16>(both >> 16), from + 2 * x + V));
+    }
+    store_some(to + x, v, rows.width - x);
+  }
+}
+#else
+template <size_t Step>
+void take_row(const TakenRows& rows, const float* from, float* to) {
+  size_t x = 0;
+  for (; x < rows.low; ++x) to[x] = 0;
+  if constexpr (Step == 1)
+    for (; x + V <= rows.high; x += V) store(to + x, load(from + x));
+  else  // not the last entry: after it there need not be another float
+    for (; x + V < rows.high; x += V)
+      store(to + x, alternate<0>(load(from + 2 * x), load(from + 2 * x + V)));
+  for (; x < rows.high; ++x) to[x] = from[Step * x];
+  for (; x < rows.width; ++x) to[x] = 0;
+}
+#endif
+
+void take(const TakenRows& rows) {
+  const float* from = rows.from;
+  float* to = rows.to;
+  for (size_t y = 0; y < rows.count; ++y, from += rows.from_stride, to += rows.to_stride)
+    rows.step == 1 ? take_row<1>(rows, from, to) : take_row<2>(rows, from, to);
 }
 
 }  // namespace
 
-const StridedKernels strided{transpose, every_second};
+const StridedKernels strided{transpose, take};
 
 }  // namespace skinny::SKINNY_SET

@@ -168,6 +168,7 @@ void bind_runtime(nb::module_& m) {
   nb::class_<Engine> engine(m, "Engine");
   engine.def(nb::init<>())
       .def_static("lanes", &Engine::lanes)
+      .def_static("scratch_stride", [] { return scratch_stride(Engine::lanes()); })
       .def("singles", &Engine::singles, arg("images"))
       .def("workspace_bytes", &Engine::workspace_bytes, nb::kw_only(), arg("images"),
            arg("threads"))

@@ -50,7 +50,8 @@ struct Chain::Ring {
 __attribute__((optimize("no-tree-loop-distribute-patterns")))  // or the loop becomes a memset
 #endif
 void zero_padding(const View& view, const ThreadContext& context, Range channels, Range rows) {
-  if (view.compact() || rows.begin == rows.end) return;
+  bool none = view.origin == 0 && view.row_stride == view.width;  // at most a gap between channels
+  if (none || rows.begin == rows.end) return;
   auto zero = [&](size_t from, size_t to) {
     float* at = context.at(from);
     size_t floats = (to - from) * context.n;
@@ -96,7 +97,7 @@ void Chain::each_segment(const Grid& grid, size_t row, size_t column, size_t row
 void Chain::store_tile(const Grid& grid, const ThreadContext& context, const Ring* ring,
                        const float* from, Range channels, size_t row, size_t column, size_t rows,
                        size_t floats) const {
-  size_t stride = tile_vectors * grid.lanes;
+  size_t stride = scratch_stride(grid.lanes);
   size_t to_stride = ring ? ring->rows * ring->floats : out.channel_stride * context.n;
   from += channels.begin * stride;
   each_segment(grid, row, column, rows, floats, [&](size_t at, size_t y, size_t x, size_t count) {
@@ -129,7 +130,7 @@ void Chain::copy_tile(const Grid& grid, const float* from, float* to, size_t row
                       size_t floats) const {
   const ConvWeights& weights = *stages[0].weights;
   size_t channels = weights.taps() * weights.groups();
-  auto stride = static_cast<ptrdiff_t>(tile_vectors * grid.lanes);
+  auto stride = static_cast<ptrdiff_t>(scratch_stride(grid.lanes));
   auto channel_stride = static_cast<ptrdiff_t>(in.channel_stride);
   for (size_t row = 0; row < rows; ++row, from += in.row_stride, to += floats)
     if (grid.factors)
@@ -166,7 +167,7 @@ size_t Chain::strip_tiles(const Grid& grid) const {
                      : Strip::most;
   }
   size_t channels = max_channels() / (split_channels ? stages[0].weights->range_count() : 1);
-  size_t floats = scratch_buffers() * std::max<size_t>(1, channels) * tile_vectors * grid.lanes;
+  size_t floats = scratch_buffers() * std::max<size_t>(1, channels) * scratch_stride(grid.lanes);
   return std::clamp(strip_floats / floats, size_t{1}, chain_strip_tiles);
 }
 
@@ -202,7 +203,7 @@ void Chain::run_tiles(const Grid& grid, const ThreadContext& context, Range tile
 // The tiles of a strip, through all stages.
 void Chain::run_strip(const Grid& grid, const ThreadContext& context, const Strip& strip,
                       const Ring* ring) const {
-  size_t stride = tile_vectors * grid.lanes;
+  size_t stride = scratch_stride(grid.lanes);
   size_t each = max_channels() * stride, most = strip_tiles(grid);
   jit::TileRun runs[Strip::most];
   auto row_stride = static_cast<ptrdiff_t>(in.row_stride * context.n);
@@ -278,7 +279,7 @@ void Chain::run_stage(const Grid& grid, const ThreadContext& context, const Stri
 void Chain::run_pooled(const Grid& grid, const ThreadContext& context, Range range) const {
   size_t floats = grid.tiles_across * tile_columns * grid.lanes;
   size_t tiles =
-      scratch_buffers() * strip_tiles(grid) * max_channels() * tile_vectors * grid.lanes;
+      scratch_buffers() * strip_tiles(grid) * max_channels() * scratch_stride(grid.lanes);
   Ring ring{context.scratch + tiles, ring_rows(), floats};
   float* scratch = ring.data + out.channels * ring.rows * ring.floats;
   auto [begin, end] = range;
@@ -387,7 +388,7 @@ size_t Chain::ring_rows() const {
 size_t Chain::scratch(size_t n) const {
   Grid grid(*this, n);
   if (direct(grid)) return 0;
-  size_t each = strip_tiles(grid) * tile_vectors * grid.lanes;
+  size_t each = strip_tiles(grid) * scratch_stride(grid.lanes);
   size_t size = scratch_buffers() * max_channels() * each;
   if (copied_offsets) size += stages[0].weights->taps() * stages[0].weights->groups() * each;
   if (!pool) return size;

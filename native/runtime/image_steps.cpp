@@ -66,7 +66,7 @@ bool is_worth_copying(const Chain& chain, size_t lanes) {
 // Where the taps of a 1x1 convolution lie in the copies of its tiles, if it makes any.
 std::optional<TapOffsets> copied_offsets(const Chain& chain, size_t lanes) {
   const ConvWeights& weights = *chain.stages[0].weights;
-  size_t taps = weights.taps(), groups = weights.groups(), stride = tile_vectors * lanes;
+  size_t taps = weights.taps(), groups = weights.groups(), stride = scratch_stride(lanes);
   if (chain.pool || product(taps * groups, stride) > max_offset || !is_pointwise(chain) ||
       !(chain.factors || is_worth_copying(chain, lanes)))
     return std::nullopt;
@@ -136,8 +136,8 @@ Chain make_chain(const ImageArena& arena, const View& source, const View& target
   for (size_t i = 1; i < stages.size(); ++i)
     require(stages[i].offsets.max <
                 static_cast<int64_t>(product(stages[i - 1].weights->outputs(),
-                                             tile_vectors * lanes)) -
-                    static_cast<int64_t>(tile_vectors * lanes) + 1,
+                                             scratch_stride(lanes))) -
+                    static_cast<int64_t>(scratch_stride(lanes)) + 1,
             "a tap must lie in the scratch buffer");
   require(stages.back().weights->outputs() == target.channels,
           "a chain's last stage must make its output's channels");

@@ -105,38 +105,50 @@ void SpaceToDepth::run(const ThreadContext& context) const {
 
 void SpaceToDepth::run_channel(const ThreadContext& context, size_t sample, size_t channel) const {
   size_t n = context.n, source = channel / row.size(), i = channel % row.size();
-  auto height = static_cast<int64_t>(in.height), width = static_cast<int64_t>(in.width);
   View from_view = in.shifted(sample * samples.in_stride);
   View to_view = out.shifted(sample * samples.out_stride);
   zero_padding(to_view, context, {channel, channel + 1}, {0, out.height});
-  for (size_t y = 0; y < out.height; ++y) {
-    float* to = context.at(to_view.at(channel, y));
-    int64_t from_y = static_cast<int64_t>(y) * stride_y + row[i];
-    if (from_y < 0 || from_y >= height) {
-      std::memset(to, 0, out.width * n * sizeof(float));
+  // The entries of an axis of the output that have a source.
+  auto inside = [](int64_t first, int64_t stride, size_t sources, size_t entries) {
+    auto most = static_cast<int64_t>(entries);
+    int64_t low = std::min(first < 0 ? (-first + stride - 1) / stride : 0, most);
+    int64_t high = (static_cast<int64_t>(sources) - first + stride - 1) / stride;
+    return Range{static_cast<size_t>(low), static_cast<size_t>(std::clamp(high, low, most))};
+  };
+  Range rows = inside(row[i], stride_y, in.height, out.height);
+  Range columns = inside(column[i], stride_x, in.width, out.width);
+  auto to = [&](size_t y) { return context.at(to_view.at(channel, y)); };
+  auto zero = [&](Range which) {
+    for (size_t y = which.begin; y < which.end; ++y)
+      std::memset(to(y), 0, out.width * n * sizeof(float));
+  };
+  if (rows.begin == rows.end || columns.begin == columns.end) return zero({0, out.height});
+  zero({0, rows.begin});
+  zero({rows.end, out.height});
+  auto from = [&](size_t y) {
+    auto from_y = static_cast<size_t>(static_cast<int64_t>(y) * stride_y + row[i]);
+    return context.at(from_view.at(source, from_y)) + column[i] * static_cast<int64_t>(n);
+  };
+  if (n == 1 && stride_x <= 2) {
+    SKINNY_CHOOSE(strided).take({from(rows.begin), to(rows.begin),
+                                 in.row_stride * static_cast<size_t>(stride_y), out.row_stride,
+                                 rows.end - rows.begin, out.width, static_cast<size_t>(stride_x),
+                                 columns.begin, columns.end});
+    return;
+  }
+  size_t each = n * sizeof(float);
+  for (size_t y = rows.begin; y < rows.end; ++y) {
+    const float* own = from(y);
+    float* target = to(y);
+    std::memset(target, 0, columns.begin * each);
+    std::memset(target + columns.end * n, 0, (out.width - columns.end) * each);
+    if (stride_x == 1) {
+      std::memcpy(target + columns.begin * n, own + columns.begin * n,
+                  (columns.end - columns.begin) * each);
       continue;
     }
-    const float* from = context.at(from_view.at(source, static_cast<size_t>(from_y)));
-    // Columns [low, high) have a source.
-    int64_t low = column[i] < 0 ? (-column[i] + stride_x - 1) / stride_x : 0;
-    int64_t high = (width - column[i] + stride_x - 1) / stride_x;
-    low = std::min<int64_t>(low, static_cast<int64_t>(out.width));
-    high = std::clamp<int64_t>(high, low, static_cast<int64_t>(out.width));
-    auto first = static_cast<size_t>(low), last = static_cast<size_t>(high);
-    std::memset(to, 0, first * n * sizeof(float));
-    std::memset(to + last * n, 0, (out.width - last) * n * sizeof(float));
-    if (stride_x == 1 && last > first) {
-      std::memcpy(to + first * n, from + static_cast<size_t>(low + column[i]) * n,
-                  (last - first) * n * sizeof(float));
-    } else if (n == 1 && stride_x == 2 && last > first) {
-      SKINNY_CHOOSE(strided).every_second(from + low * 2 + column[i], to + low, last - first);
-    } else if (n == 1) {
-      for (int64_t x = low; x < high; ++x) to[x] = from[x * stride_x + column[i]];
-    } else {
-      for (int64_t x = low; x < high; ++x)
-        std::memcpy(to + static_cast<size_t>(x) * n,
-                    from + static_cast<size_t>(x * stride_x + column[i]) * n, n * sizeof(float));
-    }
+    for (size_t x = columns.begin; x < columns.end; ++x)
+      std::memcpy(target + x * n, own + x * static_cast<size_t>(stride_x) * n, each);
   }
 }
 

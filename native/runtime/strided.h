@@ -7,12 +7,20 @@
 
 namespace skinny {
 
+struct TakenRows {
+  const float* from;
+  float* to;
+  size_t from_stride, to_stride, count, width;
+  size_t step, low, high;
+};
+
 struct StridedKernels {
   // to[r * to_stride + c] = from[c * from_stride + r]
   void (*transpose)(const float* from, size_t from_stride, float* to, size_t to_stride, size_t rows,
                     size_t columns);
-  // to[i] = from[2 * i]
-  void (*every_second)(const float* from, float* to, size_t count);
+  // Rows of `width` floats: to[x] = from[x * step] for low <= x < high, else 0. Step is 1 or 2; of
+  // `from`, nothing else is read.
+  void (*take)(const TakenRows& rows);
 };
 
 }  // namespace skinny

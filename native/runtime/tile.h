@@ -5,7 +5,7 @@
 // column); it is stored as its index in a table of offsets, in floats from the tile's first. A
 // sparse convolution is: for each tap of an output channel that has a weight, broadcast the weight,
 // multiply it with R x C vectors from memory, accumulate. Results go to out + channel * stride:
-// mostly a scratch buffer, tile_vectors vectors for each channel, where the next 1x1 layer finds
+// mostly a scratch buffer, scratch_stride floats for each channel, where the next 1x1 layer finds
 // them in cache.
 #pragma once
 
@@ -18,6 +18,10 @@
 namespace skinny {
 
 constexpr int tile_vectors = 8;  // at most, in one tile: enough to hide the latency of an FMA
+
+// Floats from one channel of a scratch buffer to the next. An odd number of cache lines: with a power
+// of two, the same vector of all channels would lie in a few sets of the first-level cache.
+constexpr size_t scratch_stride(size_t lanes) { return tile_vectors * lanes + 16; }
 // At most, taps of one block, whose indices are bytes; and of a block with 16-bit indices.
 constexpr size_t max_byte_taps = 256;
 constexpr size_t max_taps = (size_t{1} << 16) - 1;

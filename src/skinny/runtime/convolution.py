@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skinny._native import TILE_VECTORS
+from skinny._native import TILE_VECTORS, Engine
 from skinny.runtime.layout import View, compact, padded
 from skinny.runtime.tiles import block_channels, choose_tile
 
@@ -120,8 +120,8 @@ def block_taps(
     return block_channels(channels, kh * kw, footprint, taps, dense) * kh * kw
 
 
-def pointwise_taps(channels: int, lanes: int) -> tuple[NDArray[np.int32], int]:
+def pointwise_taps(channels: int) -> tuple[NDArray[np.int32], int]:
     """The tap offsets of a chained 1x1 convolution in the scratch buffer, and the stride of its
     groups, both in floats. channels: of a group's input."""
-    stride = TILE_VECTORS * lanes
+    stride = Engine.scratch_stride()
     return np.arange(channels, dtype=np.int32) * stride, channels * stride

@@ -242,7 +242,7 @@ def _stages(program: Program, layer: Layer, form: Geometry) -> list[Stage]:
             offsets = (form.taps.reshape(-1) * program.n).astype(np.int32)
             stride = form.group_stride * program.n
         else:
-            offsets, stride = pointwise_taps(program.weights.shape(node)[1], program.lanes)
+            offsets, stride = pointwise_taps(program.weights.shape(node)[1])
         weights = program.weights.convolution(node)
         low, high, other = _clamping(activation)
         stages.append(

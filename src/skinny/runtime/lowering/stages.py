@@ -131,7 +131,7 @@ def native(
     if first:
         offsets, stride = form.taps.reshape(-1).astype(np.int32), form.group_stride
     else:
-        offsets, stride = pointwise_taps(stage.shape[1], plan.lanes)
+        offsets, stride = pointwise_taps(stage.shape[1])
     low, high, other = clamping(stage.activation)
     return _native.Stage(
         weights=held.native,
