@@ -72,7 +72,7 @@ void take_row(const TakenRows& rows, const float* from, float* to) {
       v = alternate<0>(_mm512_maskz_loadu_ps(static_cast<__mmask16>(both), from + 2 * x),
                        _mm512_maskz_loadu_ps(static_cast<__mmask16>(both >> 16), from + 2 * x + V));
     }
-    store_some(to + x, v, rows.width - x);
+    store_some(to + x, v, rows.width - x < V ? rows.width - x : V);
   }
 }
 #else
@@ -90,11 +90,18 @@ void take_row(const TakenRows& rows, const float* from, float* to) {
 }
 #endif
 
+void take_any(const TakenRows& rows, const float* from, float* to) {
+  for (size_t x = 0; x < rows.low; ++x) to[x] = 0;
+  for (size_t x = rows.low; x < rows.high; ++x) to[x] = from[rows.step * x];
+  for (size_t x = rows.high; x < rows.width; ++x) to[x] = 0;
+}
+
 void take(const TakenRows& rows) {
+  auto row = rows.step == 1 ? take_row<1> : rows.step == 2 ? take_row<2> : take_any;
   const float* from = rows.from;
   float* to = rows.to;
   for (size_t y = 0; y < rows.count; ++y, from += rows.from_stride, to += rows.to_stride)
-    rows.step == 1 ? take_row<1>(rows, from, to) : take_row<2>(rows, from, to);
+    row(rows, from, to);
 }
 
 }  // namespace

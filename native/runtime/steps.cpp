@@ -129,7 +129,7 @@ void SpaceToDepth::run_channel(const ThreadContext& context, size_t sample, size
     auto from_y = static_cast<size_t>(static_cast<int64_t>(y) * stride_y + row[i]);
     return context.at(from_view.at(source, from_y)) + column[i] * static_cast<int64_t>(n);
   };
-  if (n == 1 && stride_x <= 2) {
+  if (n == 1) {
     SKINNY_CHOOSE(strided).take({from(rows.begin), to(rows.begin),
                                  in.row_stride * static_cast<size_t>(stride_y), out.row_stride,
                                  rows.end - rows.begin, out.width, static_cast<size_t>(stride_x),

@@ -18,8 +18,8 @@ struct StridedKernels {
   // to[r * to_stride + c] = from[c * from_stride + r]
   void (*transpose)(const float* from, size_t from_stride, float* to, size_t to_stride, size_t rows,
                     size_t columns);
-  // Rows of `width` floats: to[x] = from[x * step] for low <= x < high, else 0. Step is 1 or 2; of
-  // `from`, nothing else is read.
+  // Rows of `width` floats: to[x] = from[x * step] for low <= x < high, else 0. Of `from`,
+  // nothing else is read.
   void (*take)(const TakenRows& rows);
 };
 

@@ -1,6 +1,6 @@
 """The geometry of a convolution: where its taps lie in the input, and its blocks."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -40,10 +40,16 @@ class Geometry:
 
 
 def geometry(
-    node: Node, x: Shape, weight: Shape, out: Shape, given: View | None = None
+    node: Node,
+    x: Shape,
+    weight: Shape,
+    out: Shape,
+    given: View | None = None,
+    layout: Callable[[Shape], View] = compact,
 ) -> Geometry:
     """x, out: [channels, height, width]; weight: [out, channels / groups, kh, kw]. given: the
-    layout that x has; a convolution without stride and padding can read any."""
+    layout that x has; a convolution without stride and padding can read any. layout: that of the
+    result of space-to-depth."""
     _, per_group, kh, kw = weight
     (sy, sx), (py, px), (dy, dx) = node["stride"], node["padding"], node["dilation"]
     rows, columns = np.arange(kh) * dy, np.arange(kw) * dx
@@ -55,7 +61,7 @@ def geometry(
         return Geometry(view, None, first, taps, per_group * view.channel_stride, reach)
     down, right = _modulo_stride(rows - py, sy), _modulo_stride(columns - px, sx)
     copies = len(down.first) * len(right.first)  # that space-to-depth makes of a channel
-    view = compact((x[0] * copies, out[1] + int(down.shift.max()), out[2] + int(right.shift.max())))
+    view = layout((x[0] * copies, out[1] + int(down.shift.max()), out[2] + int(right.shift.max())))
     taps = _taps(
         per_group,
         copies * view.channel_stride,

@@ -1,12 +1,12 @@
 """The weights of a plan in kernel form: each made once, and shared by the programs of all modes."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from skinny._native import MAX_TAPS, ConvWeights, Engine, LinearWeights
 from skinny.runtime.convolution import Geometry, block_taps, geometry
-from skinny.runtime.layout import Shape
+from skinny.runtime.layout import Shape, View, compact
 from skinny.runtime.weights import Kernel, Weights
 
 Node = Mapping[str, Any]
@@ -23,18 +23,22 @@ class KernelWeights:
         self.weights = weights
         self._shapes = shapes
         self._threads = threads
-        self._geometries: dict[str, Geometry] = {}
+        self._geometries: dict[tuple[Any, ...], Geometry] = {}
         self._convolutions: dict[tuple[Any, ...], ConvWeights] = {}
         self._linear: dict[str, LinearWeights] = {}
 
-    def geometry(self, node: Node) -> Geometry:
-        """Where the taps of a convolution lie."""
-        name = node["output"]
-        if name not in self._geometries:
-            self._geometries[name] = geometry(
-                node, self._shapes[node["inputs"][0]], self.shape(node), self._shapes[name]
-            )
-        return self._geometries[name]
+    def geometry(
+        self,
+        node: Node,
+        given: View | None = None,
+        layout: Callable[[Shape], View] = compact,
+    ) -> Geometry:
+        """Where the taps of a convolution lie: `convolution.geometry` has the arguments."""
+        key = (node["output"], given, layout)
+        if key not in self._geometries:
+            x, out = self._shapes[node["inputs"][0]], self._shapes[node["output"]]
+            self._geometries[key] = geometry(node, x, self.shape(node), out, given, layout)
+        return self._geometries[key]
 
     def shape(self, node: Node) -> tuple[int, ...]:
         return self.weights.shape(node["weight"])

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 Shape = tuple[int, ...]
+_LINE = 16  # floats of a cache line
 
 
 class View(NamedTuple):
@@ -24,10 +25,15 @@ class View(NamedTuple):
     def positions(self) -> int:
         return self.channels * self.channel_stride
 
-    def flat(self) -> "View":
-        """The same compact value as one row per channel."""
-        size = self.height * self.width
-        return self._replace(height=1, width=size, row_stride=size)
+    @property
+    def contiguous(self) -> bool:
+        """Whether the rows of a channel follow each other without padding."""
+        return self.origin == 0 and self.row_stride == self.width
+
+    def flat(self, width: int) -> "View":
+        """The same contiguous value as one row per channel, of `width` positions: its own, or with
+        some of the gap after them."""
+        return self._replace(height=1, width=width, row_stride=width)
 
 
 def compact(shape: Shape) -> View:
@@ -36,6 +42,16 @@ def compact(shape: Shape) -> View:
     height = rest[0] if len(rest) == 2 else 1
     width = math.prod(rest) // height
     return View(0, channels, height, width, height * width, width, 0)
+
+
+def spaced(shape: Shape) -> View:
+    """As compact, with gaps between channels: those of one image begin at cache lines, so that
+    no vector of a channel crosses one. They lie an odd number of lines apart: were it even, the
+    same position of all channels would lie in a part of the sets of the first-level cache, were it
+    a power of two, in a few of them."""
+    view = compact(shape)
+    lines = -(-view.channel_stride // _LINE)
+    return view._replace(channel_stride=(lines | 1) * _LINE)
 
 
 def padded(shape: Shape, padding: tuple[int, int]) -> View:

@@ -9,7 +9,7 @@ from skinny._native import Mode
 from skinny.packing import GraphError
 from skinny.runtime.fold import batch_norm_scale
 from skinny.runtime.fuse import Layer, add_residuals, chain
-from skinny.runtime.layout import Shape, View, compact
+from skinny.runtime.layout import Shape, View, compact, spaced
 from skinny.runtime.lower_conv import (
     joinable,
     lower_conv,
@@ -17,6 +17,7 @@ from skinny.runtime.lower_conv import (
     poolable,
     takes_residual,
     wanted_view,
+    wants_gaps,
 )
 from skinny.runtime.program import Program
 from skinny.runtime.step_info import StepInfo
@@ -46,27 +47,27 @@ def lower(program: Program, layers: list[Layer], start: str, end: str) -> None:
 
 
 def _choose_padding(program: Program, layers: list[Layer], start: str, end: str) -> None:
-    """A value all of whose readers are convolutions with the same padding is written with it. Any
-    other value is compact, and a convolution with padding makes a padded copy."""
+    """A value all of whose readers are convolutions with the same padding is written with it; of
+    any other, a convolution with padding makes a padded copy. Values that only steps on images
+    read have gaps between channels, where that makes generated code faster."""
     makers = {layer.output: layer.op for layer in layers}
     readers: dict[str, list[Layer]] = {}
     for layer in layers:
         for name in layer.inputs:
             readers.setdefault(name, []).append(layer)
-    residuals = {layer.residual for layer in layers}
-    for name, after in readers.items():
-        able = name == start or makers[name] in _WRITES_PADDING
-        if (
-            name == end
-            or name in residuals
-            or not able
-            or any(layer.op != "conv" for layer in after)
-        ):
+    residuals = [layer.residual for layer in layers if layer.residual is not None]
+    for name in dict.fromkeys([*readers, *residuals]):
+        after = readers.get(name, [])
+        if name == end or not (name == start or makers[name] in _WRITES_PADDING):
             continue
-        views = {wanted_view(program, layer) for layer in after}
-        view = views.pop()
-        if view is not None and not views and view != compact(program.shapes[name]):
-            program.padded[name] = view
+        if name not in residuals and all(layer.op == "conv" for layer in after):
+            views = {wanted_view(program, layer) for layer in after}
+            view = views.pop()
+            if view is not None and not views:
+                program.padded[name] = view
+                continue
+        if name != start and wants_gaps(program, program.shapes[name], after):
+            program.padded[name] = spaced(program.shapes[name])
 
 
 def _choose_slices(program: Program, layers: list[Layer]) -> None:

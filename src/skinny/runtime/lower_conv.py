@@ -1,5 +1,6 @@
 """Convolutions, alone or in chains, as steps of a program."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +16,7 @@ from skinny._native import (
 )
 from skinny.runtime.convolution import Geometry, pointwise_taps
 from skinny.runtime.fuse import NONE, Activation, Layer
-from skinny.runtime.layout import Buffer, Shape, View, compact
+from skinny.runtime.layout import Buffer, Shape, View, compact, spaced
 from skinny.runtime.program import Program
 from skinny.runtime.step_info import StepInfo
 from skinny.runtime.tiles import TILES_PER_THREAD, choose_tile
@@ -90,10 +91,30 @@ def takes_residual(program: Program, layer: Layer, add: Layer) -> bool:
 
 
 def wanted_view(program: Program, layer: Layer) -> View | None:
-    """The layout in which a convolution reads its input; None if it needs space-to-depth first."""
+    """The padding that a convolution reads its input with; None if it needs none, or space-to-depth
+    first."""
     form = program.weights.geometry(layer.node)
     plain = form.space_to_depth is None and not is_depthwise(program, layer)
-    return form.view if plain else None
+    return form.view if plain and not form.view.contiguous else None
+
+
+def _loads_single_vectors(program: Program) -> bool:
+    """Whether vectors of one image may cross cache lines where that costs most: in generated code
+    for AVX-512."""
+    return program.n == 1 and program.lanes >= _CODE_LANES
+
+
+def wants_gaps(program: Program, shape: Shape, readers: list[Layer]) -> bool:
+    """Whether a value that these layers read should have gaps between channels."""
+    return (
+        _loads_single_vectors(program)
+        and len(shape) == 3
+        and all(
+            layer.op in ("max_pool", "avg_pool", "adaptive_avg_pool")
+            or (layer.op == "conv" and not is_depthwise(program, layer))
+            for layer in readers
+        )
+    )
 
 
 def is_depthwise(program: Program, layer: Layer) -> bool:
@@ -136,12 +157,11 @@ def lower_conv(program: Program, layer: Layer) -> None:
     if is_depthwise(program, layer):
         _lower_depthwise(program, layer)
         return
-    form = program.weights.geometry(layer.node)
     name = layer.inputs[0]
+    layout = spaced if _loads_single_vectors(program) else compact
+    form = program.weights.geometry(layer.node, program.layout(name), layout)
     source = None
-    if form.space_to_depth is not None or form.view != program.padded.get(
-        name, compact(program.shapes[name])
-    ):
+    if form.space_to_depth is not None or form.view != program.layout(name):
         source = _copy(program, layer, form)
     program.read(name)
     if layer.residual is not None:
@@ -150,14 +170,20 @@ def lower_conv(program: Program, layer: Layer) -> None:
 
     out = program.shapes[layer.computed]
     height, width = out[1:]
-    # Without padding in input and output the image is one long row.
+    # Without padding in input and output the image is one long row, of whole vectors where all
+    # views have room between channels.
+    views = [form.view, program.layout(layer.output)]
     one_row = (
-        form.view == compact(out)._replace(channels=form.view.channels)
-        and layer.output not in program.padded
-        and layer.pool is None
+        layer.pool is None
+        and all(view.contiguous for view in views)
+        and (form.view.height, form.view.width) == (height, width)
     )
     if one_row:
         height, width = 1, height * width
+        whole = -(-width // program.lanes) * program.lanes
+        views += [] if layer.residual is None else [program.layout(layer.residual)]
+        if program.n == 1 and all(view.channel_stride >= whole for view in views):
+            width = whole
     row_stride = width if one_row else form.view.row_stride
     tile = choose_tile(height, width, row_stride, program.lanes, program.n)
     if program.n == 1:
@@ -174,8 +200,8 @@ def lower_conv(program: Program, layer: Layer) -> None:
         to = program.view(layer.output)
         residual = None if layer.residual is None else program.view(layer.residual)
         if one_row:
-            into, to = into.flat(), to.flat()
-            residual = None if residual is None else residual.flat()
+            into, to = into.flat(width), to.flat(width)
+            residual = None if residual is None else residual.flat(width)
         program.engine.add_chain(
             mode=program.mode,
             source=into,
@@ -196,7 +222,7 @@ def lower_conv(program: Program, layer: Layer) -> None:
 
     kernels = sorted({program.weights.kernel(node) for node in layer.nodes})
     kernel = f"{'+'.join(kernels)} {'flat' if tile.flat else tile.rows}x{tile.vectors}"
-    operations = 2 * sum(map(program.weights.kept, layer.nodes)) * height * width
+    operations = 2 * sum(map(program.weights.kept, layer.nodes)) * math.prod(out[1:])
     title = " + ".join(str(node["weight"]).removesuffix(".weight") for node in layer.nodes)
     if layer.pool is not None:
         title += " + " + layer.pool["op"]

@@ -32,7 +32,8 @@ class Program:
         self.threads = threads
         self.lanes = engine.lanes()
         self.n = self.lanes if mode == Mode.interleaved else 1  # images interleaved
-        self.padded: dict[str, View] = {}  # values with padding; all others are compact
+        # values with padding around rows, or with gaps between channels; all others are compact
+        self.padded: dict[str, View] = {}
         # values that lie in another one, which is no slice itself, from a position on: inputs of a
         # concatenation, and other shapes of a value
         self.slices: dict[str, tuple[str, int]] = {}
@@ -47,14 +48,17 @@ class Program:
         """The next step writes this value."""
         whole, _ = self.slice_of(name)
         if whole not in self._buffers:
-            view = self.padded.get(whole, compact(self.shapes[whole]))
-            self._buffers[whole] = Buffer(view, len(self._emits))
+            self._buffers[whole] = Buffer(self.layout(whole), len(self._emits))
         self._buffers[name] = self._buffers[whole]
         self.read(name)
 
     def read(self, name: str) -> None:
         """The next step reads this value."""
         self._buffers[name].last = len(self._emits)
+
+    def layout(self, name: str) -> View:
+        """How a value lies; its offset is known after memory planning."""
+        return self.padded.get(name, compact(self.shapes[name]))
 
     def alias(self, name: str, of: str) -> None:
         """A value is another one with a new shape."""
