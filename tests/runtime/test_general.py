@@ -298,6 +298,13 @@ def test_an_index_outside_the_embedding_is_told(path):
             call(net, np.full((1, 3), index))
 
 
+def test_a_dense_table_is_held_once(path):
+    skinny.pack(nn.Embedding(10, 4), path, example=torch.zeros(1, 3, dtype=torch.int64))
+    tensors = quiet(path)._tensors
+    assert np.shares_memory(tensors.tensor("weight"), tensors.read_sparse("weight").values)
+    assert not np.shares_memory(tensors.read_float32("weight"), tensors.tensor("weight"))
+
+
 def test_a_model_that_changes_its_input_or_a_buffer_packs(path):
     class Counts(nn.Module):
         def __init__(self):

@@ -54,7 +54,7 @@ class HeldTensors:
         """A tensor, dense, in the type a graph computes it in; it may be the one that is held, and
         cannot be written to."""
         dtype = COMPUTED[self._entries[name].dtype]
-        if dtype == "float32":
+        if dtype == "float32" and (name in self._restore or self._entries[name].dtype != "F32"):
             made: NDArray[Any] = self.read_float32(name).view()
         else:
             made = np.asarray(codec.densify(self._sparse[name]), dtype).view()
