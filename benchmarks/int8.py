@@ -6,7 +6,10 @@
 Random weights with random masks, single weights and groups of four neighbouring input channels
 (1x4); everyone is calibrated with the same 8 random batches. The engines compute the dense network
 whatever the mask is; theirs is the one of single weights. Our fp32 network is the same, without
-compute="int8". Contenders take turns in bursts; best call of each, milliseconds.
+compute="int8". Contenders take turns in bursts; best call of each, milliseconds. With --ours the
+ratios are those to our fp32 network:
+
+    SKINNY_ISA=avx2 python -m benchmarks int8 --ours
 """
 
 import argparse
@@ -148,11 +151,11 @@ def _run(title: str, case: Case, folder: Path, rounds: int, ours: bool) -> None:
         calls["ort int8"] = _ort(folder / "ort.onnx", _named(plain, inputs))
     contenders: dict[str, Burst] = {name: burst(call) for name, call in calls.items()}
     best = best_of_bursts(contenders, rounds, case.calls)
-    fastest = min([best[name] for name in ENGINES if name in best], default=None)
+    fastest = min([best[name] for name in ENGINES if name in best], default=best["fp32"])
     cells = [f"{best[name]:.3f}" if name in best else "-" for name in (*OURS, *ENGINES)]
     for name, wanted in zip(("1x4", "single"), case.wanted, strict=True):
-        cells.append("-" if fastest is None else f"{fastest / best[name]:.2f}")
-        cells.append("-" if wanted is None else f"{wanted}")
+        cells.append(f"{fastest / best[name]:.2f}")
+        cells.append("1.0" if ours else "-" if wanted is None else f"{wanted}")
     taken = {name: _memory(folder / f"{name}.skinny", inputs) for name in OURS}
     cells.append(" ".join(f"{taken[name] / taken['fp32']:.2f}" for name in ("1x4", "single")))
     cells.append(f"{taken['fp32'] / 1e6:.1f}")

@@ -1,7 +1,6 @@
 // The generated code of a chain: of each of its layers, for each shape of its tiles.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -38,26 +37,6 @@ class ChainCode {
     std::shared_ptr<const TileCode> code;
   };
   std::vector<Entry> entries_;
-};
-
-// Code that is made once, while others may be running the chain: they interpret until it is there.
-// Nobody waits, so that a forked child never waits for a thread that it does not have.
-class CodeSlot {
- public:
-  CodeSlot() = default;
-  ~CodeSlot() { delete get(); }
-  CodeSlot(const CodeSlot&) = delete;
-  CodeSlot& operator=(const CodeSlot&) = delete;
-
-  const ChainCode* get() const { return code_.load(std::memory_order_acquire); }
-  bool begin() { return !begun_.exchange(true); }  // false if someone else has begun
-  void set(std::unique_ptr<const ChainCode> code) {
-    code_.store(code.release(), std::memory_order_release);
-  }
-
- private:
-  std::atomic<bool> begun_{false};
-  std::atomic<const ChainCode*> code_{nullptr};
 };
 
 }  // namespace skinny::jit

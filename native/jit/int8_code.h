@@ -11,7 +11,6 @@
 // Quads are no part of the code: it reads those of the weights, which are in the order of taps.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -45,25 +44,6 @@ class Int8Code {
   Executable code_;
   std::vector<std::vector<Chunk>> blocks_;
   friend class Int8Generator;
-};
-
-// As CodeSlot: made once, while others may run the step.
-class Int8CodeSlot {
- public:
-  Int8CodeSlot() = default;
-  ~Int8CodeSlot() { delete get(); }
-  Int8CodeSlot(const Int8CodeSlot&) = delete;
-  Int8CodeSlot& operator=(const Int8CodeSlot&) = delete;
-
-  const Int8Code* get() const { return code_.load(std::memory_order_acquire); }
-  bool begin() { return !begun_.exchange(true); }
-  void set(std::unique_ptr<const Int8Code> code) {
-    code_.store(code.release(), std::memory_order_release);
-  }
-
- private:
-  std::atomic<bool> begun_{false};
-  std::atomic<const Int8Code*> code_{nullptr};
 };
 
 }  // namespace skinny::jit

@@ -134,8 +134,90 @@ SKINNY_VNNI void expand_vnni(const uint8_t* from, const int8_t* values, size_t c
 #endif
 
 #if defined(__AVX2__)
+// For each of 256 masks, which of eight cells are kept, in order.
+struct Kept {
+  alignas(8) uint8_t cell[256][8];
+  constexpr Kept() : cell() {
+    for (int mask = 0; mask < 256; ++mask)
+      for (int i = 0, next = 0; i < 8; ++i)
+        if (mask >> i & 1) cell[mask][next++] = static_cast<uint8_t>(i);
+  }
+};
+constexpr Kept kept;
+
+inline __m128i load_16(const void* from) {
+  return _mm_loadu_si128(static_cast<const __m128i*>(from));
+}
+
+inline int32_t total(__m256i sum) {
+  __m128i half = _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
+  half = _mm_add_epi32(half, _mm_shuffle_epi32(half, 0x4E));
+  half = _mm_add_epi32(half, _mm_shuffle_epi32(half, 0xB1));
+  return _mm_cvtsi128_si32(half);
+}
+
+inline uint8_t* keep_cells(unsigned mask, const uint8_t* x, uint8_t* to) {
+  __m256i order = _mm256_cvtepu8_epi32(half_load(kept.cell[mask]));
+  __m256i cells = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permutevar8x32_epi32(cells, order));
+  return to + 4 * bits(mask);
+}
+
+// The quads of a row of bytes that have a weight, one after the other: a byte of the row's bits for
+// each two, as they are stored. Returns how many bytes of bits.
+inline size_t keep_quads(const uint64_t* quads, size_t words, const uint8_t* x, uint8_t* to) {
+  const uint8_t* begin = to;
+  for (size_t word = 0; word < words; word += 4, x += 256) {
+    uint64_t left = *quads++;
+    size_t odd = bits(left) % 2;
+    if (word + 4 <= words)
+#pragma GCC unroll 8
+      for (int i = 0; i < 8; ++i) to = keep_cells(left >> 8 * i & 255, x + 32 * i, to);
+    else
+      for (int i = 0; left; ++i, left >>= 8) to = keep_cells(left & 255, x + 32 * i, to);
+    to += 4 * odd;  // bits begin with a byte every 256 columns
+  }
+  return static_cast<size_t>(to - begin) / 8;
+}
+
+// Some quads at a time, so that loads do not meet stores that are still under way.
+int32_t dot_row(const Int8Row& row, size_t words, const uint8_t* x) {
+  constexpr size_t at_once = 64;  // words of 64 columns
+  uint8_t inputs[64 * at_once + 32];
+  __m256i sums[2] = {};
+  const uint8_t* next = row.bits;
+  const int8_t* values = row.values;
+  auto add = [&](__m256i& sum, unsigned first, unsigned second, const uint8_t* from) {
+    __m128i low = _mm_shuffle_epi8(half_load(values), half_load(spread.byte[first]));
+    values += bits(first);
+    __m128i high = _mm_shuffle_epi8(half_load(values), half_load(spread.byte[second]));
+    values += bits(second);
+    __m128i weights = _mm_unpacklo_epi64(low, high);
+    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_cvtepu8_epi16(load_16(from)),
+                                                  _mm256_cvtepi8_epi16(weights)));
+  };
+  for (size_t first = 0; first < words; first += at_once) {
+    size_t some = words - first < at_once ? words - first : at_once;
+    size_t count = keep_quads(row.quads + first / 4, some, x + 64 * first, inputs);
+    size_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+      __builtin_prefetch(values + ahead);
+      add(sums[0], next[i], next[i + 1], inputs + 8 * i);
+      add(sums[1], next[i + 2], next[i + 3], inputs + 8 * i + 16);
+    }
+    if (i + 2 <= count) add(sums[0], next[i], next[i + 1], inputs + 8 * i), i += 2;
+    if (i < count) add(sums[1], next[i], 0, inputs + 8 * i);
+    next += count;
+  }
+  return total(_mm256_add_epi32(sums[0], sums[1]));
+}
+
 void dot_rows(const Int8Row& row, size_t words, const uint8_t* x, size_t x_stride, size_t vectors,
               int32_t* sums) {
+  if (vectors == 1) {
+    *sums = dot_row(row, words, x);
+    return;
+  }
   for (size_t first = 0; first < vectors; first += 4) {
     size_t count = vectors - first < 4 ? vectors - first : 4;
     __m256i sum[4] = {};
@@ -159,13 +241,7 @@ void dot_rows(const Int8Row& row, size_t words, const uint8_t* x, size_t x_strid
         }
       }
     }
-    for (size_t i = 0; i < count; ++i) {
-      __m128i half = _mm_add_epi32(_mm256_castsi256_si128(sum[i]),
-                                   _mm256_extracti128_si256(sum[i], 1));
-      half = _mm_add_epi32(half, _mm_shuffle_epi32(half, 0x4E));
-      half = _mm_add_epi32(half, _mm_shuffle_epi32(half, 0xB1));
-      sums[first + i] = _mm_cvtsi128_si32(half);
-    }
+    for (size_t i = 0; i < count; ++i) sums[first + i] = total(sum[i]);
   }
 }
 #else

@@ -66,10 +66,6 @@ struct Int8Kernels {
   // sums[vector][row][lane]; in: where each vector's lane 0 begins.
   void (*sums)(const Int8Rows& rows, const float* const* in, size_t vectors, int32_t* sums);
   void (*sums_by_tap)(const Int8Rows& rows, const float* const* in, size_t vectors, int32_t* sums);
-  // The channels' sums, `lanes` apart, of vectors, `stride` apart. Those of vector i have the pieces
-  // from first[i] to before first[i + 1].
-  void (*finish)(const int32_t* sums, size_t stride, const Int8Output& output,
-                 const Int8Piece* pieces, const uint32_t* first, size_t vectors);
   // count cells from the floats of four channels (null: zero).
   void (*quantize)(const float* const* channels, size_t count, float inverse, int32_t zero,
                    float* cells);
@@ -85,6 +81,13 @@ struct Int8Kernels {
                              size_t count, float* to);
 };
 
+struct Int8Finish {
+  // The channels' sums, `lanes` apart, of vectors, `stride` apart. Those of vector i have the pieces
+  // from first[i] to before first[i + 1].
+  void (*run)(const int32_t* sums, size_t stride, const Int8Output& output,
+              const Int8Piece* pieces, const uint32_t* first, size_t vectors);
+};
+
 struct Int8Dot {
   // Products of a row of weights with `vectors` rows of 64 * words bytes each.
   void (*run)(const Int8Row& row, size_t words, const uint8_t* x, size_t x_stride, size_t vectors,
@@ -96,6 +99,7 @@ struct Int8Dot {
 }  // namespace skinny
 
 SKINNY_DECLARE_KERNELS(Int8Kernels, int8)
+SKINNY_DECLARE_KERNELS(Int8Finish, int8_finish)
 SKINNY_DECLARE_KERNELS(Int8Dot, int8_dot)
 
 #if defined(__x86_64__)

@@ -6,9 +6,11 @@
 #include <optional>
 #include <vector>
 
-#include "jit/int8_code.h"
 #include "int8_matrix.h"
+#include "int8_pairs.h"
 #include "int8_weights.h"
+#include "jit/int8_code.h"
+#include "made_once.h"
 #include "steps.h"
 #include "tensor.h"
 
@@ -122,10 +124,15 @@ class ConvInt8 : public Step {
 
  private:
   void add_slots(size_t row_stride, bool flat, size_t out_rows, size_t add_rows);
-  void run_block(const ThreadContext& context, size_t sample, size_t block, size_t begin,
-                 size_t end, const jit::Int8Code* code) const;
+  size_t parts(const ThreadContext& context, size_t units, size_t blocks) const;
+  const float* input(const ThreadContext& context, size_t sample) const;
+  void run_block(const ThreadContext& context, size_t sample, size_t block, Range slots,
+                 const jit::Int8Code* code) const;
+  void run_pairs(const ThreadContext& context, const Int8Pairs& pairs) const;
   void prefetch(const ThreadContext& context, size_t sample, size_t channel, size_t rows,
-                size_t begin, size_t end) const;
+                Range slots) const;
+  void finish(const ThreadContext& context, size_t sample, size_t first, size_t rows, Range slots,
+              const int32_t* sums) const;
 
   CellImage source_;
   size_t samples_, height_, width_, first_;
@@ -136,7 +143,9 @@ class ConvInt8 : public Step {
   std::vector<int32_t> slots_;            // of each vector of an image: its place in the source
   std::vector<uint32_t> first_pieces_{0};  // of each vector, and one more
   std::vector<Int8Piece> pieces_;
-  std::shared_ptr<jit::Int8CodeSlot> code_ = std::make_shared<jit::Int8CodeSlot>();
+  std::shared_ptr<MadeOnce<jit::Int8Code>> code_ = std::make_shared<MadeOnce<jit::Int8Code>>();
+  std::shared_ptr<const PairWindow> window_;  // where pairs are used
+  std::shared_ptr<MadeOnce<Int8Pairs>> pairs_ = std::make_shared<MadeOnce<Int8Pairs>>();
 };
 
 // y = W x + b for rows of bytes.

@@ -15,23 +15,14 @@ int32_t quad_of(const int8_t* bytes) {
   return quad;
 }
 
-bool saturates(int a, int b) {
-  int above = std::max(a, 0) + std::max(b, 0), below = std::max(-a, 0) + std::max(-b, 0);
-  return 255 * std::max(above, below) > 32767;
-}
+// Whether kernels multiply |w| with x - 128, or 127 - x for a negative w, in place of w with x.
+bool flips() { return !has_vnni() && isa() >= Isa::avx2; }
 
-// The quads to multiply with: one, or two where vpmaddubsw would saturate.
-void add_quads(std::vector<int32_t>& quads, std::vector<uint16_t>& taps, const int8_t* bytes,
-               size_t tap, bool split) {
-  int8_t one[4], two[4] = {};
-  std::memcpy(one, bytes, 4);
-  for (int pair = 0; split && pair < 4; pair += 2)
-    if (saturates(one[pair], one[pair + 1])) std::swap(one[pair + 1], two[pair + 1]);
-  for (const int8_t* part : {one, two})
-    if (int32_t quad = quad_of(part)) {
-      quads.push_back(quad);
-      taps.push_back(static_cast<uint16_t>(tap));
-    }
+// Of kernels that flip: w x = |w| (x - 128) + 128 w, or |w| (127 - x) + |w| + 128 w.
+int32_t flipped_start(const int8_t* weights, size_t count, int32_t zero) {
+  int64_t sum = 0;
+  for (size_t i = 0; i < count; ++i) sum += (128 - zero) * weights[i] + std::max(0, -weights[i]);
+  return static_cast<int32_t>(sum);
 }
 
 }  // namespace
@@ -87,17 +78,21 @@ Int8Weights::Int8Weights(const int8_t* quads, size_t outputs, size_t taps, int32
   require(outputs && taps && taps <= max_int8_taps, "a layer in int8 has too many taps");
   require(scale_.size() == outputs && bias_.size() == outputs,
           "a scale and a bias for each output is needed");
+  non_zeros_ = 4 * outputs * taps -
+               static_cast<size_t>(std::count(quads, quads + 4 * outputs * taps, int8_t{0}));
   scale_.resize((outputs + 3) / 4 * 4);
   bias_.resize((outputs + 3) / 4 * 4);
-  bool split = !has_vnni() && isa() >= Isa::avx2;
   for (size_t row = 0; row < outputs; row += int8_block) {
     Block& block = blocks_.emplace_back();
     for (size_t o = row; o < std::min(outputs, row + int8_block); ++o) {
       const int8_t* weights = quads + o * taps * 4;
       block.first.push_back(static_cast<uint32_t>(block.quads.size()));
-      block.start.push_back(int8_start(weights, 4 * taps, zero));
+      block.start.push_back((flips() ? flipped_start : int8_start)(weights, 4 * taps, zero));
       for (size_t tap = 0; tap < taps; ++tap)
-        add_quads(block.quads, block.taps, weights + 4 * tap, tap, split);
+        if (int32_t quad = quad_of(weights + 4 * tap)) {
+          block.quads.push_back(quad);
+          block.taps.push_back(static_cast<uint16_t>(tap));
+        }
     }
     block.first.push_back(static_cast<uint32_t>(block.quads.size()));
     block.count = block.quads.size();
@@ -105,9 +100,7 @@ Int8Weights::Int8Weights(const int8_t* quads, size_t outputs, size_t taps, int32
     block.quads.shrink_to_fit();
     block.taps.shrink_to_fit();
   }
-  size_t weights = outputs * taps * 4;
-  size_t zeros = static_cast<size_t>(std::count(quads, quads + weights, int8_t{0}));
-  if (by_tap_ && weights - zeros < 3 * this->quads()) pack();
+  if (by_tap_ && non_zeros_ < 3 * this->quads()) pack();
 }
 
 void Int8Weights::pack() {

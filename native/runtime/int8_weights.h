@@ -48,6 +48,7 @@ class Int8Weights {
   // The weights as they were given, [outputs][taps][4].
   std::vector<int8_t> integers() const;
   size_t quads() const;  // that are not zero
+  size_t non_zeros() const { return non_zeros_; }
   size_t bytes() const;
   const float* scale() const { return scale_.data(); }  // zeros after the last, to whole quads
   const float* bias() const { return bias_.data(); }
@@ -56,7 +57,7 @@ class Int8Weights {
   void sort_by_tap(Block& block) const;
   void pack();
 
-  size_t outputs_, taps_;
+  size_t outputs_, taps_, non_zeros_ = 0;
   bool by_tap_;
   std::vector<float> scale_, bias_;
   std::vector<Block> blocks_;

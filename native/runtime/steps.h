@@ -11,6 +11,7 @@
 
 #include "conv_weights.h"
 #include "jit/chain_code.h"
+#include "made_once.h"
 #include "linear_weights.h"
 #include "pointwise.h"
 #include "view.h"
@@ -180,7 +181,8 @@ class Chain : public Step {
   size_t max_channels() const;
   size_t ring_rows() const;
 
-  std::shared_ptr<jit::CodeSlot> code_ = std::make_shared<jit::CodeSlot>();
+  std::shared_ptr<MadeOnce<jit::ChainCode>> code_ =
+      std::make_shared<MadeOnce<jit::ChainCode>>();
 };
 
 // y = W x + b for `vectors` vectors, at equal distances.
