@@ -2,6 +2,7 @@
 
     python -m benchmarks int8 [--quick] [--only "nin"]
     python -m benchmarks int8 --only "nin" --folder build/int8 --prepare  # makes what it measures
+    python -m benchmarks int8 --memory  # what our networks take alone
 
 Random weights with random masks, single weights and groups of four neighbouring input channels
 (1x4); everyone is calibrated with the same 8 random batches. The engines compute the dense network
@@ -79,6 +80,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
     parser.add_argument("--only", default="", help="the cases whose name has this in it")
     parser.add_argument("--ours", action="store_true", help="without the other engines")
+    parser.add_argument("--memory", action="store_true", help="memory of ours, and no times")
     parser.add_argument("--folder", type=Path, help="keeps the networks, for other runs to measure")
     parser.add_argument("--prepare", action="store_true", help="makes them, and measures nothing")
     options = parser.parse_args([] if arguments is None else arguments)
@@ -86,10 +88,15 @@ def main(arguments: list[str] | None = None) -> None:
     module = native.extension()
     print(f"our kernels: {'NumPy' if module is None else module.isa()}")
     rounds = 3 if options.quick else 10
-    print(f"best of {rounds} interleaved bursts, milliseconds; memory of int8 by that of fp32\n")
-    print(
-        row("case", *OURS, *ENGINES, "x 1x4", "wanted", "x single", "wanted", "memory", "fp32 MB")
-    )
+    if options.memory:
+        print("megabytes a process has more of; int8 by fp32\n")
+        print(row("case", *OURS, "1x4", "single"))
+    else:
+        print(
+            f"best of {rounds} interleaved bursts, milliseconds; memory of int8 by that of fp32\n"
+        )
+        last = ("x 1x4", "wanted", "x single", "wanted", "memory", "fp32 MB")
+        print(row("case", *OURS, *ENGINES, *last))
     with tempfile.TemporaryDirectory() as temporary, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for case in CASES:
@@ -98,8 +105,12 @@ def main(arguments: list[str] | None = None) -> None:
                 continue
             folder = (options.folder or Path(temporary)) / title.replace(" ", "-")
             folder.mkdir(parents=True, exist_ok=True)
-            _prepare(case, folder, options.ours)
-            if not options.prepare:
+            _prepare(case, folder, options.ours or options.memory)
+            if options.memory:
+                taken = _taken(folder, _inputs(case))
+                shares = [f"{taken[n] / taken['fp32']:.2f}" for n in OURS[:2]]
+                print(row(title, *(f"{taken[n] / 1e6:.1f}" for n in OURS), *shares), flush=True)
+            elif not options.prepare:
                 _run(title, case, folder, rounds, options.ours)
 
 
@@ -156,7 +167,7 @@ def _run(title: str, case: Case, folder: Path, rounds: int, ours: bool) -> None:
     for name, wanted in zip(("1x4", "single"), case.wanted, strict=True):
         cells.append(f"{fastest / best[name]:.2f}")
         cells.append("1.0" if ours else "-" if wanted is None else f"{wanted}")
-    taken = {name: _memory(folder / f"{name}.skinny", inputs) for name in OURS}
+    taken = _taken(folder, inputs)
     cells.append(" ".join(f"{taken[name] / taken['fp32']:.2f}" for name in ("1x4", "single")))
     cells.append(f"{taken['fp32'] / 1e6:.1f}")
     print(row(title, *cells), flush=True)
@@ -185,6 +196,10 @@ def _pruned(case: Case, group: int) -> nn.Module:
 def _caller(net: Any, inputs: dict[str, np.ndarray]) -> Callable[[], Any]:
     given = dict(zip(net.inputs, inputs.values(), strict=True))
     return lambda: net(**given) if len(given) > 1 else net(*given.values())
+
+
+def _taken(folder: Path, inputs: dict[str, np.ndarray]) -> dict[str, int]:
+    return {name: _memory(folder / f"{name}.skinny", inputs) for name in OURS}
 
 
 def _memory(path: Path, inputs: dict[str, np.ndarray]) -> int:
