@@ -112,7 +112,8 @@ extern const Int8Dot int8_dot_vnni;
 
 namespace skinny {
 
-// Whether `vpdpbusd` (and with AVX-512 `vpexpandb`) is there, unless SKINNY_VNNI=0.
+// Whether `vpdpbusd` (and with AVX-512 `vpexpandb`) is there, or what SKINNY_VNNI=0 or =1 says: a test
+// emulates it.
 bool has_vnni();
 const Int8Kernels& int8_kernels();
 const Int8Dot& int8_dot();

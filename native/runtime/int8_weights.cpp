@@ -38,6 +38,7 @@ bool has_vnni() {
   static const bool found = [] {
     const char* wish = std::getenv("SKINNY_VNNI");
     if (wish && std::strcmp(wish, "0") == 0) return false;
+    if (wish && std::strcmp(wish, "1") == 0) return isa() >= Isa::avx2;
     __builtin_cpu_init();
     if (isa() == Isa::avx512)
       return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vbmi2");

@@ -198,6 +198,9 @@ class Assembler:
     def vfmadd231ps_broadcast(
         self, to: int, a: int, base: int, disp: int, index: int, scale: int
     ) -> None: ...
+    def vpdpbusd_broadcast(
+        self, to: int, a: int, base: int, disp: int, index: int, scale: int
+    ) -> None: ...
 
 def fma_peak() -> float: ...  # GFLOP/s of one core; 0 where it cannot be measured
 def generate_block(
