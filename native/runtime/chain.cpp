@@ -156,13 +156,13 @@ bool Chain::direct(const Grid& grid) const {
          grid.columns % grid.lanes == 0;
 }
 
-// Tiles at once: their scratch buffers, or what a block of a 1x1 convolution reads of them, fit a
-// second-level cache, with the code of a layer's block.
+// Tiles at once: their scratch buffers, or what a block of a 1x1 convolution reads of them and about
+// as much that it writes, fit a second-level cache, with the code of a layer's block.
 size_t Chain::strip_tiles(const Grid& grid) const {
   if (direct(grid)) {
     bool pointwise = stages[0].offsets.tap_stride != 0;
     size_t taps = std::min(stages[0].weights->taps(), jit::joined_taps);
-    return pointwise ? std::clamp(strip_floats / (taps * tile_columns * grid.lanes), size_t{1},
+    return pointwise ? std::clamp(strip_floats / 2 / (taps * tile_columns * grid.lanes), size_t{1},
                                    Strip::most)
                      : Strip::most;
   }

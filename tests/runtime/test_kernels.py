@@ -18,6 +18,29 @@ def test_one_image_and_several_equal_the_reference(name, folder):
     check(CASES[name](), folder, 1, 21)
 
 
+# Rows of 21 pixels and padding are computed as one long row, those of 14 and 32 one by one.
+@pytest.mark.parametrize("side", [7, 14, 21, 32])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_residual_blocks_equal_the_reference(side, stride, folder):
+    builder = Builder(8, side * stride, side * stride)
+    first = builder.conv(8, 24)
+    for _ in range(2):
+        builder.conv(24, 16)
+        builder.add("relu")
+        builder.conv(16, 16, (3, 3), padding=(1, 1), stride=(stride, stride))
+        builder.add("relu")
+        block = builder.conv(16, 24)
+        if stride > 1:
+            builder.nodes[-1]["output"] = block = f"{block}-block"
+            shortcut = builder.conv(24, 24, stride=(stride, stride))
+            builder.nodes[-1]["inputs"] = [first]
+            first, stride = shortcut, 1
+        builder.add("add", first, block)
+        first = builder.add("relu")
+    builder.max_pool()
+    check(builder, folder, 1, 17)
+
+
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_any_convolution_equals_the_reference(folder, data):

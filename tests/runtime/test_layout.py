@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skinny._native import MAX_BYTE_TAPS, TILE_VECTORS
-from skinny.runtime.layout import Buffer, compact, padded, plan_memory
+from skinny.runtime.layout import Buffer, compact, loose, padded, plan_memory, spaced
 from skinny.runtime.tiles import block_channels, choose_tile
 
 
@@ -52,6 +52,14 @@ def test_padding_holds_every_tap_of_a_padded_convolution(channels, height, width
         for x in range(-left, width + left):
             at = view.origin + y * view.row_stride + x
             assert (at in rows) == (0 <= y < height and 0 <= x < width)
+
+
+@given(st.integers(1, 4), st.integers(1, 40), st.integers(1, 40), st.integers(0, 4))
+def test_channels_with_gaps_begin_at_cache_lines_an_odd_number_apart(channels, height, width, more):
+    view = spaced(loose((channels, height, width), width + more))
+    assert view.channel_stride % 32 == 16
+    assert view.channel_stride >= height * view.row_stride + 15  # a vector may begin at the last
+    assert view.contiguous == (more == 0)
 
 
 @given(

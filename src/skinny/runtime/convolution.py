@@ -1,6 +1,6 @@
 """The geometry of a convolution: where its taps lie in the input, and its blocks."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skinny._native import TILE_VECTORS, Engine
-from skinny.runtime.layout import View, compact, padded
+from skinny.runtime.layout import View, compact, padded, spaced
 from skinny.runtime.tiles import block_channels, choose_tile
 
 Node = Mapping[str, Any]
@@ -45,23 +45,28 @@ def geometry(
     weight: Shape,
     out: Shape,
     given: View | None = None,
-    layout: Callable[[Shape], View] = compact,
+    row_stride: int | None = None,
 ) -> Geometry:
     """x, out: [channels, height, width]; weight: [out, channels / groups, kh, kw]. given: the
-    layout that x has; a convolution without stride and padding can read any. layout: that of the
-    result of space-to-depth."""
+    layout that x has; a convolution without stride and padding can read any. row_stride: at least,
+    of the result of space-to-depth; it and padded values have gaps between channels then."""
     _, per_group, kh, kw = weight
     (sy, sx), (py, px), (dy, dx) = node["stride"], node["padding"], node["dilation"]
     rows, columns = np.arange(kh) * dy, np.arange(kw) * dx
     if sy == sx == 1:
-        view = padded(x, (py, px)) if py or px else given or compact(x)
+        view = given or compact(x)
+        if py or px:
+            view = padded(x, (py, px))
+            view = spaced(view) if row_stride else view
         first = view.origin - py * view.row_stride - px
         taps = _taps(per_group, view.channel_stride, rows * view.row_stride, columns)
         reach = (int(rows[-1]), int(columns[-1]))
         return Geometry(view, None, first, taps, per_group * view.channel_stride, reach)
     down, right = _modulo_stride(rows - py, sy), _modulo_stride(columns - px, sx)
     copies = len(down.first) * len(right.first)  # that space-to-depth makes of a channel
-    view = layout((x[0] * copies, out[1] + int(down.shift.max()), out[2] + int(right.shift.max())))
+    width = max(out[2] + int(right.shift.max()), row_stride or 0)
+    view = compact((x[0] * copies, out[1] + int(down.shift.max()), width))
+    view = spaced(view) if row_stride else view
     taps = _taps(
         per_group,
         copies * view.channel_stride,

@@ -1,12 +1,12 @@
 """The weights of a plan in kernel form: each made once, and shared by the programs of all modes."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from skinny._native import MAX_TAPS, ConvWeights, Engine, LinearWeights
 from skinny.runtime.convolution import Geometry, block_taps, geometry
-from skinny.runtime.layout import Shape, View, compact
+from skinny.runtime.layout import Shape, View
 from skinny.runtime.weights import Kernel, Weights
 
 Node = Mapping[str, Any]
@@ -31,13 +31,13 @@ class KernelWeights:
         self,
         node: Node,
         given: View | None = None,
-        layout: Callable[[Shape], View] = compact,
+        row_stride: int | None = None,
     ) -> Geometry:
         """Where the taps of a convolution lie: `convolution.geometry` has the arguments."""
-        key = (node["output"], given, layout)
+        key = (node["output"], given, row_stride)
         if key not in self._geometries:
             x, out = self._shapes[node["inputs"][0]], self._shapes[node["output"]]
-            self._geometries[key] = geometry(node, x, self.shape(node), out, given, layout)
+            self._geometries[key] = geometry(node, x, self.shape(node), out, given, row_stride)
         return self._geometries[key]
 
     def shape(self, node: Node) -> tuple[int, ...]:

@@ -31,9 +31,9 @@ class View(NamedTuple):
         return self.origin == 0 and self.row_stride == self.width
 
     def flat(self, width: int) -> "View":
-        """The same contiguous value as one row per channel, of `width` positions: its own, or with
-        some of the gap after them."""
-        return self._replace(height=1, width=width, row_stride=width)
+        """A channel as one row of all that lies in it, from its beginning on: padding, and some of
+        the gap after it too."""
+        return self._replace(height=1, width=width, row_stride=width, origin=0)
 
 
 def compact(shape: Shape) -> View:
@@ -44,13 +44,18 @@ def compact(shape: Shape) -> View:
     return View(0, channels, height, width, height * width, width, 0)
 
 
-def spaced(shape: Shape) -> View:
-    """As compact, with gaps between channels: those of one image begin at cache lines, so that
-    no vector of a channel crosses one. They lie an odd number of lines apart: were it even, the
-    same position of all channels would lie in a part of the sets of the first-level cache, were it
-    a power of two, in a few of them."""
+def loose(shape: Shape, row_stride: int) -> View:
+    """Rows that lie apart, with anything between them."""
     view = compact(shape)
-    lines = -(-view.channel_stride // _LINE)
+    return view._replace(row_stride=row_stride, channel_stride=view.height * row_stride)
+
+
+def spaced(view: View) -> View:
+    """With gaps between channels, of a vector at least: those of one image begin at cache lines, so
+    that vectors of a channel that is one long row cross none. They lie an odd number of lines
+    apart: were it even, the same position of all channels would lie in a part of the sets of the
+    first-level cache, were it a power of two, in a few of them."""
+    lines = -(-(view.channel_stride + _LINE - 1) // _LINE)
     return view._replace(channel_stride=(lines | 1) * _LINE)
 
 

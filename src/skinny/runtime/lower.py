@@ -9,15 +9,16 @@ from skinny._native import Mode
 from skinny.packing import GraphError
 from skinny.runtime.fold import batch_norm_scale
 from skinny.runtime.fuse import Layer, add_residuals, chain
-from skinny.runtime.layout import Shape, View, compact, spaced
+from skinny.runtime.layout import Shape, View, compact, loose, spaced
 from skinny.runtime.lower_conv import (
     joinable,
     lower_conv,
     pool_windows,
     poolable,
+    reads_gaps,
+    row_strides,
     takes_residual,
     wanted_view,
-    wants_gaps,
 )
 from skinny.runtime.program import Program
 from skinny.runtime.step_info import StepInfo
@@ -38,6 +39,7 @@ def lower(program: Program, layers: list[Layer], start: str, end: str) -> None:
         layers = add_residuals(
             layers, [end], lambda conv, layer: takes_residual(program, conv, layer)
         )
+        program.row_strides = row_strides(program, layers)
         _choose_padding(program, layers, start, end)
         _choose_slices(program, layers)
     program.make(start)
@@ -66,8 +68,10 @@ def _choose_padding(program: Program, layers: list[Layer], start: str, end: str)
             if view is not None and not views:
                 program.padded[name] = view
                 continue
-        if name != start and wants_gaps(program, program.shapes[name], after):
-            program.padded[name] = spaced(program.shapes[name])
+        shape = program.shapes[name]
+        stride = program.row_stride(shape) if len(shape) == 3 else None
+        if name != start and stride and all(reads_gaps(program, layer) for layer in after):
+            program.padded[name] = spaced(loose(shape, stride))
 
 
 def _choose_slices(program: Program, layers: list[Layer]) -> None:

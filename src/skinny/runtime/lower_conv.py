@@ -16,7 +16,7 @@ from skinny._native import (
 )
 from skinny.runtime.convolution import Geometry, pointwise_taps
 from skinny.runtime.fuse import NONE, Activation, Layer
-from skinny.runtime.layout import Buffer, Shape, View, compact, spaced
+from skinny.runtime.layout import Buffer, Shape, View
 from skinny.runtime.program import Program
 from skinny.runtime.step_info import StepInfo
 from skinny.runtime.tiles import TILES_PER_THREAD, choose_tile
@@ -93,28 +93,37 @@ def takes_residual(program: Program, layer: Layer, add: Layer) -> bool:
 def wanted_view(program: Program, layer: Layer) -> View | None:
     """The padding that a convolution reads its input with; None if it needs none, or space-to-depth
     first."""
-    form = program.weights.geometry(layer.node)
+    stride = program.row_stride(program.shapes[layer.node["output"]])
+    form = program.weights.geometry(layer.node, None, stride)
     plain = form.space_to_depth is None and not is_depthwise(program, layer)
     return form.view if plain and not form.view.contiguous else None
 
 
-def _loads_single_vectors(program: Program) -> bool:
-    """Whether vectors of one image may cross cache lines where that costs most: in generated code
-    for AVX-512."""
-    return program.n == 1 and program.lanes >= _CODE_LANES
+def row_strides(program: Program, layers: list[Layer]) -> dict[Shape, int] | None:
+    """The row strides of images that are computed as one long row, padding included, by height and
+    width; None unless values have gaps between channels: for one image and AVX-512, where vectors
+    that cross cache lines cost most, and those that are stored row by row."""
+    if program.n > 1 or program.lanes < _CODE_LANES:
+        return None
+    found: dict[Shape, set[int]] = {}
+    for layer in layers:
+        if layer.op == "conv" and not is_depthwise(program, layer):
+            height, width = program.shapes[layer.computed][1:]
+            stride = program.weights.geometry(layer.node).view.row_stride
+            if stride > width and _is_dense(height, width, stride, program.lanes):
+                found.setdefault((height, width), set()).add(stride)
+    return {shape: strides.pop() for shape, strides in found.items() if len(strides) == 1}
 
 
-def wants_gaps(program: Program, shape: Shape, readers: list[Layer]) -> bool:
-    """Whether a value that these layers read should have gaps between channels."""
-    return (
-        _loads_single_vectors(program)
-        and len(shape) == 3
-        and all(
-            layer.op in ("max_pool", "avg_pool", "adaptive_avg_pool")
-            or (layer.op == "conv" and not is_depthwise(program, layer))
-            for layer in readers
-        )
-    )
+def _is_dense(height: int, width: int, stride: int, lanes: int) -> bool:
+    """Whether an image as one long row, padding included, takes fewer vectors than row by row."""
+    return -(-((height - 1) * stride + width) // lanes) < height * -(-width // lanes)
+
+
+def reads_gaps(program: Program, layer: Layer) -> bool:
+    """Whether a layer reads values with gaps between channels and rows."""
+    pools = layer.op in ("max_pool", "avg_pool", "adaptive_avg_pool")
+    return pools or (layer.op == "conv" and not is_depthwise(program, layer))
 
 
 def is_depthwise(program: Program, layer: Layer) -> bool:
@@ -158,8 +167,8 @@ def lower_conv(program: Program, layer: Layer) -> None:
         _lower_depthwise(program, layer)
         return
     name = layer.inputs[0]
-    layout = spaced if _loads_single_vectors(program) else compact
-    form = program.weights.geometry(layer.node, program.layout(name), layout)
+    out = program.shapes[layer.computed]
+    form = program.weights.geometry(layer.node, program.layout(name), program.row_stride(out))
     source = None
     if form.space_to_depth is not None or form.view != program.layout(name):
         source = _copy(program, layer, form)
@@ -168,22 +177,12 @@ def lower_conv(program: Program, layer: Layer) -> None:
         program.read(layer.residual)
     program.make(layer.output)
 
-    out = program.shapes[layer.computed]
     height, width = out[1:]
-    # Without padding in input and output the image is one long row, of whole vectors where all
-    # views have room between channels.
-    views = [form.view, program.layout(layer.output)]
-    one_row = (
-        layer.pool is None
-        and all(view.contiguous for view in views)
-        and (form.view.height, form.view.width) == (height, width)
-    )
+    views = [program.layout(layer.output)]
+    views += [] if layer.residual is None else [program.layout(layer.residual)]
+    one_row = layer.pool is None and _one_row(program, form, views, out)
     if one_row:
-        height, width = 1, height * width
-        whole = -(-width // program.lanes) * program.lanes
-        views += [] if layer.residual is None else [program.layout(layer.residual)]
-        if program.n == 1 and all(view.channel_stride >= whole for view in views):
-            width = whole
+        height, width = 1, one_row
     row_stride = width if one_row else form.view.row_stride
     tile = choose_tile(height, width, row_stride, program.lanes, program.n)
     if program.n == 1:
@@ -229,6 +228,23 @@ def lower_conv(program: Program, layer: Layer) -> None:
     if layer.residual is not None:
         title += " + add"
     program.step(StepInfo(title, "conv", kernel, operations), emit)
+
+
+def _one_row(program: Program, form: Geometry, views: list[View], out: Shape) -> int:
+    """The length of the image as one long row, if its rows lie in the input as they do in `views`,
+    the output and the residual: of whole vectors, where there is room for them. Else 0."""
+    _, height, width = out
+    stride = form.view.row_stride
+    if any(view.origin or view.row_stride != stride for view in views):
+        return 0
+    length = (height - 1) * stride + width
+    if width != stride and (program.n > 1 or not _is_dense(height, width, stride, program.lanes)):
+        return 0
+    whole = -(-length // program.lanes) * program.lanes
+    groups = form.view.positions // max(1, form.group_stride)
+    last = form.first + int(form.taps.max()) + (groups - 1) * form.group_stride
+    room = program.n == 1 and last + whole <= form.view.positions
+    return whole if room and all(view.channel_stride >= whole for view in views) else length
 
 
 def pool_windows(node: Mapping[str, Any], shape: Shape) -> Pool:

@@ -34,6 +34,8 @@ class Program:
         self.n = self.lanes if mode == Mode.interleaved else 1  # images interleaved
         # values with padding around rows, or with gaps between channels; all others are compact
         self.padded: dict[str, View] = {}
+        # where values have gaps between channels: the row stride of images whose rows lie apart
+        self.row_strides: dict[Shape, int] | None = None
         # values that lie in another one, which is no slice itself, from a position on: inputs of a
         # concatenation, and other shapes of a value
         self.slices: dict[str, tuple[str, int]] = {}
@@ -59,6 +61,12 @@ class Program:
     def layout(self, name: str) -> View:
         """How a value lies; its offset is known after memory planning."""
         return self.padded.get(name, compact(self.shapes[name]))
+
+    def row_stride(self, shape: Shape) -> int | None:
+        """That of values with gaps between channels, if values of this shape should have them."""
+        if self.row_strides is None:
+            return None
+        return self.row_strides.get(shape[1:], shape[2])
 
     def alias(self, name: str, of: str) -> None:
         """A value is another one with a new shape."""
