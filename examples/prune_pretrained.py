@@ -42,7 +42,7 @@ CLASSES = {
 }  # fmt: skip
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 SIZE, TRAIN, TEST = 128, 100, 100  # pixels; images of each class
-EPOCHS, BATCH, RATE, DECAY = 6, 32, 0.003, 1e-4
+EPOCHS, BATCH, RATE, DECAY = 6, 32, 0.001, 1e-4
 SPARSITIES = (0.7, 0.8, 0.9)
 
 
