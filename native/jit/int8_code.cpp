@@ -99,6 +99,12 @@ class Int8Generator {
   int32_t base_ = 0;
 };
 
+size_t Int8Code::estimate(const Int8Weights& weights) {
+  size_t bytes = vpdpbusd_bytes * weights.quads();
+  for (const Int8Weights::Block& block : weights.blocks()) bytes += load_bytes * block.rows.size();
+  return bytes;
+}
+
 std::unique_ptr<const Int8Code> Int8Code::make(const Int8Weights& weights,
                                                const std::vector<int32_t>& offsets, size_t most) {
   if (!weights.by_tap()) return nullptr;

@@ -27,6 +27,7 @@ class Int8Code {
   // `most` bytes, and where the system refuses executable memory.
   static std::unique_ptr<const Int8Code> make(const Int8Weights& weights,
                                               const std::vector<int32_t>& offsets, size_t most);
+  static size_t estimate(const Int8Weights& weights);  // of its bytes
   // As Int8Kernels::sums_by_tap, for a block of the weights; `quads` has room for those of a block
   // that are packed.
   void run(size_t block, const Int8Weights& weights, const float* const* in, size_t vectors,

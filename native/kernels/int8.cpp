@@ -87,19 +87,34 @@ inline IVec dot(IVec sum, IVec x, IVec w) {
 
 // For generated code's order of quads, where there is no code.
 #define SKINNY_SUMS_BY_TAP(attribute, name, prepared, product)                                   \
+  template <int N>                                                                               \
+  attribute void name##_of(const Int8Rows& rows, const float* const* in, int32_t* sums) {        \
+    IVecAnywhere* sum[N];                                                                        \
+    for (int i = 0; i < N; ++i) {                                                                \
+      sum[i] = reinterpret_cast<IVecAnywhere*>(sums) + static_cast<size_t>(i) * rows.rows;       \
+      for (size_t row = 0; row < rows.rows; ++row) sum[i][row] = IVec{} + rows.start[row];       \
+    }                                                                                            \
+    const int32_t* quad = rows.quads;                                                            \
+    for (size_t t = 0; t < rows.taps_count; ++t) {                                               \
+      IVec x[N];                                                                                 \
+      for (int i = 0; i < N; ++i) x[i] = load_cells(in[i] + rows.offsets[t]);                    \
+      for (uint32_t left = rows.tap_rows[t]; left; left &= left - 1) {                           \
+        int row = __builtin_ctz(left);                                                           \
+        auto weight = prepared(*quad++);                                                         \
+        for (int i = 0; i < N; ++i) sum[i][row] = product(sum[i][row], x[i], weight);            \
+      }                                                                                          \
+    }                                                                                            \
+  }                                                                                              \
   attribute void name(const Int8Rows& rows, const float* const* in, size_t vectors,              \
                       int32_t* sums) {                                                           \
-    for (size_t i = 0; i < vectors; ++i, sums += rows.rows * V) {                                \
-      auto sum = reinterpret_cast<IVecAnywhere*>(sums);                                          \
-      for (size_t row = 0; row < rows.rows; ++row) sum[row] = IVec{} + rows.start[row];          \
-      const int32_t* quad = rows.quads;                                                          \
-      for (size_t t = 0; t < rows.taps_count; ++t) {                                             \
-        IVec x = load_cells(in[i] + rows.offsets[t]);                                            \
-        for (uint32_t left = rows.tap_rows[t]; left; left &= left - 1) {                         \
-          int row = __builtin_ctz(left);                                                         \
-          sum[row] = product(sum[row], x, prepared(*quad++));                                    \
-        }                                                                                        \
-      }                                                                                          \
+    while (vectors) {                                                                            \
+      size_t done = vectors >= 4 ? 4 : vectors >= 2 ? 2 : 1;                                     \
+      if (done == 4) name##_of<4>(rows, in, sums);                                               \
+      if (done == 2) name##_of<2>(rows, in, sums);                                               \
+      if (done == 1) name##_of<1>(rows, in, sums);                                               \
+      in += done;                                                                                \
+      vectors -= done;                                                                           \
+      sums += done * rows.rows * V;                                                              \
     }                                                                                            \
   }
 

@@ -247,6 +247,11 @@ double ConvInt8::work() const {
   return ns_per_quad * quads * static_cast<double>(samples_ * slots_.size());
 }
 
+size_t ConvInt8::code_of_few_vectors() const {
+  constexpr size_t few = 4;
+  return samples_ * slots_.size() > few ? 0 : jit::Int8Code::estimate(*weights_);
+}
+
 void ConvInt8::generate(size_t, size_t most) const {
   if (!code_->begin()) return;
   if (window_)

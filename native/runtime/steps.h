@@ -60,6 +60,8 @@ class Step {
   // the step meanwhile.
   virtual void generate(size_t /*n*/, size_t /*most*/) const {}
   virtual size_t code_bytes() const { return 0; }
+  // About how many bytes of code `generate` makes, if these would run for a few vectors alone.
+  virtual size_t code_of_few_vectors() const { return 0; }
 };
 
 // Makes code for steps that are run on n interleaved images; returns the bytes of each one's.

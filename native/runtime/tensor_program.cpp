@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 
@@ -127,9 +128,25 @@ std::vector<size_t> TensorProgram::thread_counts(size_t threads) const {
 }
 
 std::vector<size_t> TensorProgram::generate(size_t most) const {
-  std::vector<std::shared_ptr<const Step>> steps;
-  for (const Task& task : steps_) steps.push_back(task.step);
-  return generate_code(steps, 1, most);
+  // Code that runs for a few vectors is not faster than a kernel if it comes from memory: it is made
+  // as long as all code fits a part of a usual last-level cache, the smallest first.
+  constexpr size_t cached_code = 12 << 20;
+  std::vector<std::shared_ptr<const Step>> often, rarely;
+  for (const Task& task : steps_)
+    (task.step->code_of_few_vectors() ? rarely : often).push_back(task.step);
+  std::vector<size_t> made = generate_code(often, 1, most);
+  size_t total = std::accumulate(made.begin(), made.end(), size_t{0});
+  std::stable_sort(rarely.begin(), rarely.end(), [](const auto& a, const auto& b) {
+    return a->code_of_few_vectors() < b->code_of_few_vectors();
+  });
+  for (const auto& step : rarely) {
+    if (total + step->code_of_few_vectors() > std::min(most, cached_code)) break;
+    step->generate(1, most - total);
+    total += step->code_bytes();
+  }
+  std::vector<size_t> bytes;
+  for (const Task& task : steps_) bytes.push_back(task.step->code_bytes());
+  return bytes;
 }
 
 size_t TensorProgram::workspace_bytes(size_t samples, size_t threads) const {
