@@ -41,7 +41,7 @@ CLASSES = {
     "n03394916": 566, "n03417042": 569, "n03425413": 571, "n03445777": 574, "n03888257": 701,
 }  # fmt: skip
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
-SIZE, TRAIN, TEST = 128, 100, 100  # pixels; images of each class
+SIZE, TRAIN, TEST = 128, 50, 100  # pixels; images of each class
 EPOCHS, BATCH, RATE, DECAY = 6, 32, 0.001, 1e-4
 SPARSITIES = (0.7, 0.8, 0.9)
 

@@ -100,7 +100,7 @@ def pretrained(folder: Path) -> str:
     ]
     head = (
         "## A network people use\n\nMobileNetV2 with its ImageNet weights, fine-tuned for six "
-        "epochs on 1,000 photographs of Imagenette (128 pixels, seed 0) dense, or pruned on the "
+        "epochs on 500 photographs of Imagenette (128 pixels, seed 0) dense, or pruned on the "
         "way by iterative hard thresholding, gradual pruning and one-shot pruning; the depthwise "
         "layers, 2 % of the weights, stay. Top-1 accuracy on 1,000 validation photographs: one "
         "run of each, so that differences of a point or two mean nothing. Milliseconds are those "
