@@ -7,7 +7,7 @@ import numpy as np
 from skinny.graph.attributes import axes, axis, boolean, integer
 from skinny.graph.builder import Builder, UnsupportedError
 from skinny.graph.errors import GraphError, require
-from skinny.graph.forms import Call, Writer
+from skinny.graph.forms import Call, OnnxCall, Writer
 from skinny.graph.graph import Node
 from skinny.graph.ops.quantize import int8_weight
 from skinny.graph.ops.reshape import unsqueezed
@@ -30,7 +30,7 @@ def _taken(a: Attributes, x: Spec, index: Spec) -> Spec:
     return Spec(x.dtype, (*x.shape[:at], *index.shape, *x.shape[at + 1 :]))
 
 
-def _gather_from_onnx(g: Builder, call: Call) -> Any:
+def _gather_from_onnx(g: Builder, call: OnnxCall) -> Any:
     at = call.plain("axis", 0)
     if call.is_stored(0) and len(call.shape(0)) == 2 and at == 0 and not _few(call):
         if (table := int8_weight(g, call, 0, axis=0)) is not None:
@@ -42,7 +42,7 @@ def _gather_from_onnx(g: Builder, call: Call) -> Any:
     return g.emit("gather_rows", call.value(0), call.value(1), axis=at)
 
 
-def _few(call: Call) -> bool:
+def _few(call: OnnxCall) -> bool:
     """A small stored tensor is a table of constants, not an embedding."""
     rows, columns = call.shape(0)
     return rows * columns < 1024
