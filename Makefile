@@ -6,7 +6,8 @@
 # make native build the C++ extension in place (src/skinny), for work on native/
 # make bench  the benchmarks, with the engines they compare us to (slow; want a quiet machine)
 # make bench-avx2  the benchmark of inference as on a processor without AVX-512: hidden from all
-#                  contenders (Linux, Intel), or switched off in those that have a switch
+#                  contenders (Linux, Intel), or switched off in those that have a switch;
+#                  BENCH_OPTIONS are the benchmark's own (--quick, --only "batch 1")
 # make sanitize  tests of kernels and coders, and SANITIZE_CASES (1000) files of the fuzzer, under
 #                AddressSanitizer and UBSan, with every instruction set of the machine
 # make test-arm  the same tests on an emulated ARM processor with NEON (Debian)
@@ -56,6 +57,7 @@ style: $(SETUP)
 bench: $(VENV)/.peers $(DEEPSPARSE)
 	$(BIN)/python -m benchmarks
 
+BENCH_OPTIONS ?=
 bench-avx2: $(VENV)/.peers $(DEEPSPARSE)
 	mkdir -p build
 	$(CC) -O1 -shared -fPIC -o build/hide_avx512.so benchmarks/hide_avx512.c -ldl
@@ -63,7 +65,7 @@ bench-avx2: $(VENV)/.peers $(DEEPSPARSE)
 	    export LD_PRELOAD=$(CURDIR)/build/hide_avx512.so; \
 	else \
 	    export SKINNY_ISA=avx2 ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 NM_ARCH=avx2; \
-	fi; $(BIN)/python -m benchmarks inference
+	fi; $(BIN)/python -m benchmarks inference $(BENCH_OPTIONS)
 
 $(VENV)/.peers: $(SETUP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[train,dev,bench]'
