@@ -4,7 +4,8 @@ the first convolution of ResNet-50 and the depthwise ones of MobileNetV2, each w
     python -m benchmarks dense
 
 Sparse networks keep such layers dense. Everyone gets the same number of threads; contenders take
-turns in bursts. Our time is that of a call, with what it copies in and out.
+turns in bursts. Our time is that of a call, with what it copies in and out, which torch here does
+not; `steps` is the time of our steps alone.
 """
 
 import tempfile
@@ -40,7 +41,7 @@ def main() -> None:
     print(describe_machine("torch", "openvino"))
     print(f"best of {ROUNDS} interleaved bursts, milliseconds\n")
     peers = [name for name in installed() if name in ("torch", "openvino")]
-    print(row("layer", "batch", "skinny", *peers, "x best"))
+    print(row("layer", "batch", "skinny", *peers, "x best", "steps"))
     torch.manual_seed(0)
     with tempfile.TemporaryDirectory() as folder:
         for title, (layer, shape) in cases().items():
@@ -63,4 +64,6 @@ def _run(
     best = best_of_bursts(contenders, ROUNDS, 30 if shape[0] == 1 else 6)
     fastest = min(best[name] for name in peers)
     cells = [f"{best[name]:.3f}" for name in best]
-    print(row(title, str(shape[0]), *cells, f"{fastest / best['skinny']:.2f}"), flush=True)
+    cells.append(f"{fastest / best['skinny']:.2f}")
+    cells.append(f"{net.profile(shape[0], 10).milliseconds:.3f}")
+    print(row(title, str(shape[0]), *cells), flush=True)

@@ -109,6 +109,7 @@ void bind_assembler(nb::module_& m) {
                       unsigned s) { (self.*method)(vector(x), vector(y), at(z, d, i, s)); },
                   to, a, base, disp, index, scale);
   };
+  memory("vaddps", &Assembler::vaddps);
   three("vmaxps", &Assembler::vmaxps);
   three("vminps", &Assembler::vminps);
   three("vfmadd231ps", static_cast<Three>(&Assembler::vfmadd231ps));
@@ -119,12 +120,14 @@ void bind_assembler(nb::module_& m) {
 
 // weights: [rows][taps].
 nb::tuple generate_block(const Form& form, const In<float, 2>& weights, const Ints& offsets,
-                         const std::optional<Floats>& bias, bool last, float low, float high) {
+                         const std::optional<Floats>& bias, bool last, float low, float high,
+                         bool residual) {
   size_t rows = weights.shape(0), taps = weights.shape(1);
   require(rows && taps && offsets.size() == taps && (!bias || bias->size() == rows),
           "a block's sizes must agree");
   std::vector<int32_t> table = copy(offsets);
-  jit::Block block{{}, rows, &table, bias ? bias->data() : nullptr, last, low, high};
+  jit::Block block{{}, rows, &table, bias ? bias->data() : nullptr, last, low, high,
+                   residual};
   for (size_t row = 0; row < rows; ++row)
     for (size_t tap = 0; tap < taps; ++tap)
       if (float value = weights.data()[row * taps + tap]; value != 0)
@@ -189,7 +192,7 @@ void bind_jit(nb::module_& m) {
       .def_prop_ro("lanes", &Form::lanes);
   m.def("fma_peak", &jit::fma_peak, nb::call_guard<nb::gil_scoped_release>());
   m.def("generate_block", &generate_block, nb::kw_only(), arg("form"), arg("weights"),
-        arg("offsets"), arg("bias").none(), arg("last"), arg("low"), arg("high"));
+        arg("offsets"), arg("bias").none(), arg("last"), arg("low"), arg("high"), arg("residual") = false);
   m.def("run_generated", &run_generated, nb::kw_only(), arg("form"), arg("weights"), arg("groups"),
         arg("block_taps"), arg("offsets"), arg("group_stride"), arg("bias"), arg("low"),
         arg("high"), arg("x"), arg("first"), arg("row_stride"), arg("rows"), arg("vectors"),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "runtime/conv_weights.h"
@@ -20,10 +21,16 @@ struct TileShape {
 
 class ChainCode {
  public:
+  // What the sum of the last stage and the residual is clamped to.
+  struct Bounds {
+    float low, high;
+  };
+
   // offsets, row_stride: where the first stage's taps and the rows of its tiles lie. most: bytes that
-  // the code may take.
+  // the code may take. residual: if code for AVX-512 is to add one.
   ChainCode(const std::vector<Stage>& stages, const TapOffsets& offsets, ptrdiff_t row_stride,
-            const std::vector<TileShape>& shapes, size_t most);
+            const std::vector<TileShape>& shapes, size_t most,
+            const std::optional<Bounds>& residual);
 
   // Null where a layer is interpreted.
   const TileCode* find(size_t stage, size_t rows, size_t vectors) const;

@@ -12,7 +12,7 @@ namespace {
 // The registers of a function: its arguments in the order of the System V calling convention, and
 // others that the caller saves.
 constexpr Reg in = Reg::rdi, out = Reg::rsi, out_stride = Reg::rdx, values = Reg::rcx;
-constexpr Reg patches = Reg::r8;
+constexpr Reg patches = Reg::r8, residual = Reg::r9;  // of grouped channels
 constexpr Reg row_stride = Reg::r8, row_stride_3 = Reg::r9, row_stride_5 = Reg::r10,
               row_stride_7 = Reg::r11, at = Reg::rax;
 
@@ -69,6 +69,7 @@ std::vector<Chunk> Generator::add(const Block& block) {
     require(block.weights[i].row < block.rows && block.weights[i].tap < block.offsets->size() &&
                 (i == 0 || block.weights[i - 1].row <= block.weights[i].row),
             "a weight belongs to a row and a tap of its block, in order of rows");
+  require(!block.residual || form_.channels > 1, "code for single channels adds no residual");
   std::vector<Chunk> chunks;
   if (form_.channels == 1)
     add_single(block, chunks);
@@ -146,12 +147,23 @@ void Generator::begin_sums(const Block& block, size_t row, size_t rows) {
 
 void Generator::finish_sums(const Block& block, size_t rows) {
   size_t count = form_.rows * form_.vectors;
+  if (block.last && block.residual) add_residual(rows);
   if (block.last) clamp(rows * count, block.low, block.high);
   if (rows > 1) code_.mov(at, out);
   for (size_t c = 0; c < rows; ++c) {
     for (size_t i = 0; i < count; ++i)
       code_.vmovups({rows > 1 ? at : out, static_cast<int32_t>(i) * vector_bytes() - out_bias()},
                     sum(c, i));
+    if (c + 1 < rows) code_.add(at, out_stride);
+  }
+}
+
+void Generator::add_residual(size_t rows) {
+  code_.mov(at, out);
+  for (size_t c = 0; c < rows; ++c) {
+    for (size_t v = 0; v < form_.vectors; ++v)
+      code_.vaddps(sum(c, v), sum(c, v),
+                   {at, static_cast<int32_t>(v) * vector_bytes(), residual, 1});
     if (c + 1 < rows) code_.add(at, out_stride);
   }
 }

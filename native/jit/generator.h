@@ -54,12 +54,14 @@ struct Block {
   const float* bias;                    // one per row; null: sums begin at those in `out`
   bool last;                            // whether sums are complete: then clamped to [low, high]
   float low, high;
+  bool residual = false;  // of complete sums: whether what lies at the residual is added before
 };
 
-// The code of some rows of a block, a function with these arguments. Strides are in bytes. The last
-// argument is the row stride of `in` where the form has one channel, else the number of patches.
+// The code of some rows of a block, a function with these arguments. Strides are in bytes. The one
+// before last is the row stride of `in` where the form has one channel, else the number of patches;
+// then the residual comes, in bytes from `out`, with channels as far apart.
 using Function = void (*)(const float* in, float* out, size_t out_stride, const float* stream,
-                          ptrdiff_t row_stride_or_patches);
+                          ptrdiff_t row_stride_or_patches, ptrdiff_t residual);
 struct Chunk {
   size_t code, bytes;  // where the function begins, and its size
   size_t stream;  // where its stream begins, in floats
@@ -85,6 +87,7 @@ class Generator {
   void close(Chunk& chunk);
   void begin_sums(const Block& block, size_t row, size_t rows);
   void finish_sums(const Block& block, size_t rows);
+  void add_residual(size_t rows);
   void add_alone(const Block& block, const NonZero* begin, const NonZero* end);
   void add_together(const Block& block, size_t row, const NonZero* begin, const NonZero* end);
   void clamp(size_t count, float low, float high);

@@ -63,7 +63,8 @@ std::vector<NonZero> non_zeros(const ConvWeights& weights, size_t index, Range b
 std::unique_ptr<const TileCode> TileCode::make(const ConvWeights& weights,
                                                const TapOffsets& offsets,
                                                const std::vector<float>& bias, float low,
-                                               float high, const Form& form, size_t most) {
+                                               float high, const Form& form, size_t most,
+                                               bool residual) {
   std::optional<std::vector<JoinedBlocks>> joined = join(weights, offsets, form);
   if (!joined) return nullptr;
   Generator generator(form);
@@ -82,6 +83,7 @@ std::unique_ptr<const TileCode> TileCode::make(const ConvWeights& weights,
       block.last = blocks.range.end == weights.block_count();
       block.low = low;
       block.high = high;
+      block.residual = residual;
       for (const Chunk& chunk : generator.add(block))
         range.chunks.push_back({offsets.blocks[blocks.range.begin], chunk});
       if (generator.code().size() + generator.stream().size() * sizeof(float) > most)
@@ -91,7 +93,7 @@ std::unique_ptr<const TileCode> TileCode::make(const ConvWeights& weights,
   std::optional<Executable> code = Executable::make(generator.code());
   if (!code) return nullptr;
   return std::unique_ptr<const TileCode>(
-      new TileCode(form, std::move(*code), generator.stream(), std::move(ranges)));
+      new TileCode(form, std::move(*code), generator.stream(), std::move(ranges), residual));
 }
 
 // Functions outside, tiles inside: a function's instructions are fetched once for all tiles. Those of
@@ -114,7 +116,8 @@ void TileCode::run(size_t index, const TapOffsets& offsets, const TileRun* tiles
       auto call = [&](ptrdiff_t last) {
         for (size_t i = 0; i < each && ahead.begin < ahead.end; ++i)
           __builtin_prefetch(code_.data() + ahead.begin++ * line_bytes, 0, 2);
-        function(from, to, tile->stride * sizeof(float), stream_.data() + part.chunk.stream, last);
+        function(from, to, tile->stride * sizeof(float), stream_.data() + part.chunk.stream, last,
+                 tile->residual ? (tile->residual - tile->out) * ptrdiff_t{sizeof(float)} : 0);
       };
       size_t floats = tile->vectors * form_.lanes();
       if (single)

@@ -19,6 +19,7 @@ struct TileRun {
   const float* in;
   float* out;
   size_t stride, vectors;
+  const float* residual = nullptr;  // where code adds one, with the stride of `out`
 };
 
 class TileCode {
@@ -26,13 +27,15 @@ class TileCode {
   // Null if the code would take more than `most` bytes, or the system refuses executable memory.
   static std::unique_ptr<const TileCode> make(const ConvWeights& weights, const TapOffsets& offsets,
                                               const std::vector<float>& bias, float low, float high,
-                                              const Form& form, size_t most);
+                                              const Form& form, size_t most, bool residual = false);
 
   // As ConvWeights::run, for `count` tiles of `rows` rows. Where the form has one channel, the tiles
   // have its rows and vectors; else their vectors are a multiple of the form's.
   void run(size_t index, const TapOffsets& offsets, const TileRun* tiles, size_t count, size_t rows,
            ptrdiff_t row_stride) const;
 
+  // Whether the residual of a tile is added, before sums are clamped.
+  bool adds_residual() const { return residual_; }
   // Whether a tile may have any number of vectors.
   bool runs_any_shape() const { return form_.channels > 1 && form_.vectors == 1; }
   size_t bytes() const { return code_.mapped_bytes() + stream_.size() * sizeof(float); }
@@ -47,8 +50,12 @@ class TileCode {
     std::vector<BlockChunk> chunks;
   };
   TileCode(const Form& form, Executable code, std::vector<float> stream,
-           std::vector<ChannelRange> ranges)
-      : form_(form), code_(std::move(code)), stream_(std::move(stream)), ranges_(std::move(ranges)) {}
+           std::vector<ChannelRange> ranges, bool residual)
+      : form_(form),
+        code_(std::move(code)),
+        stream_(std::move(stream)),
+        ranges_(std::move(ranges)),
+        residual_(residual) {}
 
   Function function(const Chunk& chunk) const;
 
@@ -56,6 +63,7 @@ class TileCode {
   const Executable code_;
   const std::vector<float> stream_;
   const std::vector<ChannelRange> ranges_;
+  const bool residual_;
 };
 
 }  // namespace skinny::jit

@@ -138,6 +138,10 @@ void Assembler::vbroadcastss(Vector to, const Address& from) {
   vector({2, 1, 0x18}, to, none, from, sizeof(float));
 }
 
+void Assembler::vaddps(Vector to, Vector a, const Address& b) {
+  vector({1, 0, 0x58}, to, a, b, vector_bytes());
+}
+
 void Assembler::vmaxps(Vector to, Vector a, Vector b) { vector({1, 0, 0x5F}, to, a, b); }
 void Assembler::vminps(Vector to, Vector a, Vector b) { vector({1, 0, 0x5D}, to, a, b); }
 void Assembler::vfmadd231ps(Vector sum, Vector a, Vector b) { vector({2, 1, 0xB8}, sum, a, b); }

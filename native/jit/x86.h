@@ -52,6 +52,7 @@ class Assembler {
   void vmovups(const Address& to, Vector from);
   void vmovaps(Vector to, Vector from);
   void vbroadcastss(Vector to, const Address& from);
+  void vaddps(Vector to, Vector a, const Address& b);
   void vmaxps(Vector to, Vector a, Vector b);  // b where either is NaN
   void vminps(Vector to, Vector a, Vector b);
   void vfmadd231ps(Vector sum, Vector a, Vector b);  // sum += a * b

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -156,6 +157,14 @@ bool Chain::direct(const Grid& grid) const {
          grid.columns % grid.lanes == 0;
 }
 
+// Whether generated code may add the residual: where all tiles are stored at once, beside it.
+bool Chain::joins_residual(const Grid& grid) const {
+  if (!residual || flat || tile_rows > 1 || grid.columns % grid.lanes != 0) return false;
+  const Epilogue& last = stages.back().epilogue;
+  return residual->view.channel_stride == out.channel_stride && last.low == -HUGE_VALF &&
+         last.high == HUGE_VALF && last.activation.kind == ActivationKind::none;
+}
+
 // Tiles at once: their scratch buffers, or what a block of a 1x1 convolution reads of them and about
 // as much that it writes, fit a second-level cache, with the code of a layer's block.
 size_t Chain::strip_tiles(const Grid& grid) const {
@@ -233,6 +242,7 @@ void Chain::run_strip(const Grid& grid, const ThreadContext& context, const Stri
       runs[t].out =
           (ring ? ring->row(0, tile.row) : context.at(grid.out.at(0, tile.row))) + tile.column;
       runs[t].stride = ring ? ring->rows * ring->floats : out.channel_stride * context.n;
+      if (residual) runs[t].residual = context.at(residual->view.at(0, tile.row)) + tile.column;
     }
     run_stage(grid, context, strip, ring, s, generated, runs, row_stride);
     for (size_t t = 0; t < strip.count; ++t) runs[t].in = runs[t].out;
@@ -266,7 +276,7 @@ void Chain::run_stage(const Grid& grid, const ThreadContext& context, const Stri
         for (size_t c = channels.begin; c < channels.end; ++c)
           SKINNY_CHOOSE(pointwise).activate(other, run.out + c * run.stride,
                                             run.out + c * run.stride, strip.rows * floats);
-      if (last && residual)
+      if (last && residual && !(code && code->adds_residual()))
         add_residual(grid, context, run.out, run.stride, channels, tile.row, tile.column,
                      strip.rows, floats);
       else if (last && !tile.direct)
@@ -330,17 +340,6 @@ void Chain::run(const ThreadContext& context) const {
   }
 }
 
-std::vector<size_t> generate_code(const std::vector<std::shared_ptr<const Step>>& steps, size_t n,
-                                  size_t most) {
-  std::vector<size_t> bytes;
-  for (const auto& step : steps) {
-    step->generate(n, most);
-    bytes.push_back(step->code_bytes());
-    most -= std::min(most, bytes.back());
-  }
-  return bytes;
-}
-
 void Chain::generate(size_t n, size_t most) const {
   if (!code_->begin()) return;
   Grid grid(*this, n);
@@ -355,10 +354,12 @@ void Chain::generate(size_t n, size_t most) const {
     for (size_t vectors = 1; vectors <= tile_vectors; ++vectors)
       if (rows && down && across[vectors])
         shapes.push_back({rows, vectors, down * across[vectors] * samples.count});
+  std::optional<jit::ChainCode::Bounds> bounds;
+  if (joins_residual(grid)) bounds = {residual->low, residual->high};
   code_->set(std::make_unique<const jit::ChainCode>(
       stages, copied_offsets ? *copied_offsets : stages[0].offsets,
       static_cast<ptrdiff_t>(copied_offsets ? tile_columns * grid.lanes : in.row_stride * n),
-      shapes, most));
+      shapes, most, bounds));
 }
 
 size_t Chain::code_bytes() const {

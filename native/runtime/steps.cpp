@@ -97,6 +97,17 @@ double Pooling::work() const {
          cover(pool->columns) * ns_per_float;
 }
 
+std::vector<size_t> generate_code(const std::vector<std::shared_ptr<const Step>>& steps, size_t n,
+                                  size_t most) {
+  std::vector<size_t> bytes;
+  for (const auto& step : steps) {
+    step->generate(n, most);
+    bytes.push_back(step->code_bytes());
+    most -= std::min(most, bytes.back());
+  }
+  return bytes;
+}
+
 void SpaceToDepth::run(const ThreadContext& context) const {
   auto [begin, end] = context.partition(samples.count * out.channels);
   for (size_t i = begin; i < end; ++i)

@@ -161,6 +161,7 @@ class Chain : public Step {
   struct Ring;
   struct Strip;
   bool direct(const Grid& grid) const;
+  bool joins_residual(const Grid& grid) const;
   size_t strip_tiles(const Grid& grid) const;
   void run_tiles(const Grid& grid, const ThreadContext& context, Range tiles,
                  const Ring* ring) const;

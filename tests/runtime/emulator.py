@@ -55,8 +55,8 @@ class Machine:
 
     def call(self, code: bytes, *arguments: int) -> None:
         """Runs a function by the System V calling convention."""
-        names = ("rdi", "rsi", "rdx", "rcx", "r8")
-        self.registers = dict(zip(names, arguments, strict=True))
+        names = ("rdi", "rsi", "rdx", "rcx", "r8", "r9")
+        self.registers = dict(zip(names, arguments, strict=False))
         self.vectors = {}
         instructions = disassemble(code)
         assert instructions[-1][0] == "ret"
@@ -126,6 +126,9 @@ class Machine:
     def _vbroadcastss(self, to: str, source: str) -> None:
         one = self._floats(self._address(source)[0], 1)
         self.vectors[self._number(to)] = np.repeat(one, self.lanes)
+
+    def _vaddps(self, to: str, a: str, b: str) -> None:
+        self.vectors[self._number(to)] = self._value(a) + self._value(b)
 
     def _vmaxps(self, to: str, a: str, b: str) -> None:
         x, y = self._value(a), self._value(b)

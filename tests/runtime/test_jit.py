@@ -34,6 +34,34 @@ FORMS = [_native.CodeForm(1, 8), _native.CodeForm(2, 3),
 NAMES = ["1 x 1x8", "1 x 2x3", "1 x 8x1", "6 x 1x2", "30 x 1x1"]
 
 
+@pytest.mark.parametrize("form", FORMS[-2:], ids=NAMES[-2:])
+@pytest.mark.parametrize("rows", [1, 7, 50])
+def test_generated_instructions_add_a_residual_before_they_clamp(form, rows):
+    rng = np.random.default_rng(rows)
+    weights, patches = sparse(rng, rows, 40, 0.3), 2
+    floats = patches * form.vectors * form.lanes
+    x, residual = (rng.standard_normal((n, floats)).astype(np.float32) for n in (40, rows))
+    out, bias = np.zeros_like(residual), rng.standard_normal(rows).astype(np.float32)
+    code, stream, chunks = _native.generate_block(
+        form=form, weights=weights, offsets=np.arange(40, dtype=np.int32) * floats, bias=bias,
+        last=True, low=0.0, high=np.inf, residual=True,
+    )  # fmt: skip
+    values, at = np.array(stream, np.float32), 1 << 40
+    memory = {
+        at: x.reshape(-1),
+        2 * at: out.reshape(-1),
+        3 * at: values,
+        4 * at: residual.reshape(-1),
+    }
+    for begin, size, first, row in chunks:
+        Machine(form.lanes, memory).call(
+            code[begin : begin + size], at, 2 * at + row * floats * 4, floats * 4,
+            3 * at + 4 * first, patches, 2 * at,
+        )  # fmt: skip
+    wanted = np.maximum(weights @ x + bias[:, None] + residual, 0)
+    np.testing.assert_allclose(out, wanted, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("form", FORMS, ids=NAMES)
 @pytest.mark.parametrize(("rows", "density"), [(1, 1.0), (5, 0.3), (24, 0.5), (50, 0.1), (7, 0.0)])
 @pytest.mark.parametrize("block", ["only", "first", "middle", "last"])

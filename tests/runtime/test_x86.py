@@ -67,6 +67,7 @@ def test_every_instruction_is_encoded_with_every_register(wide):
             ("vmovups_store", (a, base, disp, 4, 0), "vmovups", (at, x)),
             ("vmovaps", (a, b), "vmovaps", (x, y)),
             ("vbroadcastss", (a, base, disp, 4, 0), "vbroadcastss", (x, at)),
+            ("vaddps", (a, b, base, disp, 4, 0), "vaddps", (x, y, at)),
             ("vmaxps", (a, b, c), "vmaxps", (x, y, z)),
             ("vminps", (a, b, c), "vminps", (x, y, z)),
             ("vfmadd231ps", (a, b, c), "vfmadd231ps", (x, y, z)),
