@@ -7,6 +7,7 @@ namespace skinny {
 
 void bind_bitmask(nanobind::module_& m);
 void bind_entropy(nanobind::module_& m);
+void bind_adaptive(nanobind::module_& m);
 void bind_symbols(nanobind::module_& m);
 void bind_runtime(nanobind::module_& m);
 void bind_jit(nanobind::module_& m);

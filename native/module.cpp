@@ -13,6 +13,7 @@ NB_MODULE(_native, m) {
   });
   skinny::bind_bitmask(m);
   skinny::bind_entropy(m);
+  skinny::bind_adaptive(m);
   skinny::bind_symbols(m);
   skinny::bind_runtime(m);
   skinny::bind_jit(m);

@@ -16,7 +16,7 @@ def engine(request, monkeypatch):
         if native.extension() is None:
             pytest.skip("the native extension was not built (no C++ compiler)")
         return request.param
-    for module in ("bitmask", "entropy", "symbols"):
+    for module in ("adaptive", "bitmask", "entropy", "symbols"):
         monkeypatch.setattr(f"skinny.packing.{module}.extension", lambda: None)
     return request.param
 
@@ -24,4 +24,4 @@ def engine(request, monkeypatch):
 @pytest.fixture
 def nothing_small(monkeypatch):
     """Let tensors of a few bytes be stored as large ones are."""
-    monkeypatch.setattr("skinny.packing.manifest.SMALL", -1)
+    monkeypatch.setattr("skinny.packing.codec.SMALL", -1)

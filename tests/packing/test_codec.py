@@ -100,7 +100,7 @@ def test_an_integer_of_the_sign_bit_alone_is_no_zero(dtype):
 
 
 @pytest.mark.parametrize("dtype", ["F16", "F32", "F64"])
-def test_negative_zeros_cost_about_a_bit_each_if_their_sign_is_asked_for(rng, dtype):
+def test_negative_zeros_cost_about_a_bit_each_if_their_sign_is_asked_for(rng, dtype, nothing_small):
     array = rng.standard_normal((100, 200)).astype(CARRIER[dtype])
     clean = np.where(kept := rng.random(array.shape) < 0.1, array, 0).astype(array.dtype)
     entry, parts = codec.encode("w", array * kept.astype(array.dtype), dtype, signed_zeros=True)

@@ -51,6 +51,7 @@ def test_rounded_files_of_format_1_read_within_their_error(engine, expected, val
 def test_todays_writer_stores_the_same_parts(tmp_path, monkeypatch):
     """Also the bytes are those of the golden file: mask bits, entropy code, order, alignment."""
     monkeypatch.setattr("skinny.packing.codec._PART", 100)  # what a part cost in format 1
+    monkeypatch.setattr("skinny.packing.codec.SMALL", -1)  # which it had not
     packing.write(tmp_path / "today.skinny", samples.tensors(), signed_zeros=True)
     paths = tmp_path / "today.skinny", GOLDEN / "v1-exact.skinny"
     new, old = (path.read_bytes() for path in paths)

@@ -127,8 +127,8 @@ def test_errors_name_the_file(path):
 
 
 def test_a_newer_format_is_told_from_damage(path):
-    path.write_bytes(path.read_bytes().replace(b'"skinny":"1"', b'"skinny":"4"', 1))
-    with pytest.raises(VersionError, match=r"format '4', this skinny reads formats 1 to 3"):
+    path.write_bytes(path.read_bytes().replace(b'"skinny":"1"', b'"skinny":"5"', 1))
+    with pytest.raises(VersionError, match=r"format '5', this skinny reads formats 1 to 4"):
         packing.open(path)
 
 

@@ -79,7 +79,7 @@ def test_a_file_that_changes_does_not_change_a_loaded_network(native, tmp_path):
 @pytest.mark.parametrize("change", ["truncated", "overwritten in place, as cp does"])
 def test_low_memory_notices_a_file_that_changes(change, tmp_path, monkeypatch):
     """It reads large weights again for every batch, so the file must stay as it is."""
-    monkeypatch.setattr("skinny.packing.manifest.SMALL", -1)
+    monkeypatch.setattr("skinny.packing.codec.SMALL", -1)
     path, other = tmp_path / "net.skinny", tmp_path / "other.skinny"
     builder = write(path, 0)
     write(other, 1)

@@ -1,12 +1,13 @@
-"""One tensor to its stored parts and back: the smallest of dense, bitmask and entropy.
+"""One tensor to its stored parts and back: the smallest of four forms.
 
-| form      | parts                                              |
-|-----------|----------------------------------------------------|
-| `dense`   | all entries                                        |
-| `bitmask` | the non-zero values, one bit per entry             |
-| `entropy` | the non-zero values, the same bits entropy-coded   |
+| form       | parts                                                      |
+|------------|------------------------------------------------------------|
+| `dense`    | all entries                                                |
+| `bitmask`  | the non-zero values, one bit per entry                     |
+| `entropy`  | the non-zero values, the same bits entropy-coded           |
+| `adaptive` | both in one code, of tensors that are small (adaptive.py)  |
 
-Where it makes them smaller, the values of the latter two are coded as well (see symbols.py), and
+Where it makes them smaller, the values of the middle two are coded as well (see symbols.py), and
 those of dense tensors that are rounded to fewer than 8 bits.
 A weight pruned by `weight * mask` is often -0.0, which is stored as a zero. Only with
 `signed_zeros` does it stay -0.0: many are marked in a part of their own, few are values. Integers
@@ -22,15 +23,16 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skinny.packing import bitmask, entropy, groups, symbols, values
+from skinny.packing import adaptive, bitmask, entropy, groups, symbols, values
 from skinny.packing.bitmask import Mask
 from skinny.packing.dtypes import CARRIER, FLOATS
 from skinny.packing.errors import MaskError
 from skinny.packing.groups import Grouped, Groups
 from skinny.packing.values import STORED, Values
 
-Form = Literal["dense", "bitmask", "entropy"]
-FORMS: tuple[Form, ...] = ("dense", "bitmask", "entropy")
+Form = Literal["dense", "bitmask", "entropy", "adaptive"]
+FORMS: tuple[Form, ...] = ("dense", "bitmask", "entropy", "adaptive")
+SMALL = 1 << 14  # bytes: tensors whose parts take no more are stored in a part of the file
 _SLICE = 1 << 20  # values that are put together at a time
 # What a part more costs in header and manifest; keeps small tensors dense.
 _PART = 20
@@ -65,7 +67,9 @@ class Entry:
     def parts(self) -> dict[str, str]:
         """The parts by role, in the order the checksum takes them: role -> dtype."""
         parts = {"values": self.stored} if self.kept is None else {"symbols": "U8", "rest": "U8"}
-        if self.form != "dense":
+        if self.form == "adaptive":
+            parts = {"adaptive": "U8", "rest": "U8"}
+        elif self.form != "dense":
             parts["mask" if self.form == "bitmask" else "coded"] = "U8"
         if self.negative_zeros:
             parts["negative"] = "U8"
@@ -142,7 +146,10 @@ def encode(
     few_bits = values.extra_part(kind) is not None and values.bits(kind) < 8
     if dtype not in FLOATS or (best.form == "dense" and not few_bits):
         return entry, parts
-    return _code_values(entry, parts)
+    coded_entry, coded_parts = _code_values(entry, parts)
+    if best.form == "dense" or not adaptable(dtype, shape) or signed or best.groups is not None:
+        return coded_entry, coded_parts
+    return _code_adaptively(coded_entry, coded_parts, mask, parts["values"])
 
 
 def _positive_zeros(flat: NDArray[Any]) -> NDArray[Any]:
@@ -164,6 +171,28 @@ def _code_values(
         return entry, parts
     others = {role: part for role, part in parts.items() if role != "values"}
     return replace(entry, kept=own.size), {"symbols": coded, "rest": rest, **others}
+
+
+def adaptable(dtype: str, shape: tuple[int, ...]) -> bool:
+    """Can a tensor be in adaptive form, if it is sparse?"""
+    return dtype in FLOATS and len(shape) >= 2 and 0 < math.prod(shape) <= adaptive.MOST
+
+
+def _code_adaptively(
+    entry: Entry, parts: dict[str, NDArray[Any]], mask: Mask, stored: NDArray[Any]
+) -> tuple[Entry, dict[str, NDArray[Any]]]:
+    """The entry in adaptive form, if it is small, and that is smaller."""
+    size = sum(part.nbytes for part in parts.values())
+    if size > 2 * SMALL:
+        return entry, parts
+    own, rest = symbols.split(stored)
+    rows = entry.shape[0]
+    made = {"adaptive": adaptive.encode(mask, own, rows, entry.count // rows), "rest": rest}
+    if (extra := values.extra_part(entry.values)) is not None:
+        made[extra] = parts[extra]
+    if sum(part.nbytes for part in made.values()) >= min(size, SMALL + 1):
+        return entry, parts
+    return replace(entry, form="adaptive", kept=own.size), made
 
 
 class _Choice(NamedTuple):
@@ -198,7 +227,11 @@ def check(name: str, entry: Entry, sizes: dict[str, int]) -> None:
     stored = sizes["values"] if entry.kept is None else entry.kept
     if entry.kept is not None:
         width = CARRIER[entry.stored].itemsize
-        if sizes["rest"] != stored * (width - 1) or sizes["symbols"] < entropy.shortest(stored):
+        if entry.form == "adaptive":
+            long = sizes["adaptive"] >= adaptive.shortest(entry.count)
+        else:
+            long = sizes["symbols"] >= entropy.shortest(stored)
+        if sizes["rest"] != stored * (width - 1) or not long:
             raise MaskError(f"{name} has parts that cannot code {stored} values")
     if entry.form == "dense" and stored != entry.count:
         raise MaskError(f"{name} has {stored} values for {entry.count} entries")
@@ -226,13 +259,19 @@ def decode(entry: Entry, parts: Mapping[str, Any]) -> SparseTensor:
     parts: flat arrays by role, which are taken in the order of `Entry.parts`; of `rest` only slices
     are taken, one after the other.
     """
+    mask = None
     if entry.kept is None:
         stored = parts["values"]
+    elif entry.form == "adaptive":
+        rows = entry.shape[0]
+        coded = parts["adaptive"]
+        mask, own = adaptive.decode(coded, rows, entry.count // rows, entry.kept)
+        stored = _join(own, parts["rest"], CARRIER[entry.stored])
     else:
         stored = _join(
             symbols.decode(parts["symbols"], entry.kept), parts["rest"], CARRIER[entry.stored]
         )
-    mask = parts.get("mask")
+    mask = parts.get("mask") if mask is None else mask
     if entry.dtype == "BOOL" and stored.view(np.uint8).max(initial=0) > 1:
         raise MaskError("a tensor of truth values holds a byte that is neither 0 nor 1")
     if "coded" in parts:

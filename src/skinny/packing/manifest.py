@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from skinny.errors import SkinnyError
 from skinny.packing import codec, graph, preprocessing
-from skinny.packing.codec import FORMS, Entry
+from skinny.packing.codec import FORMS, SMALL, Entry, adaptable
 from skinny.packing.dictionary import DICTIONARY
 from skinny.packing.dtypes import CARRIER, FLOATS
 from skinny.packing.errors import ManifestError
@@ -23,9 +23,9 @@ from skinny.packing.values import VALUES, extra_part, storable
 
 PART = "skinny:manifest"
 SMALL_PART = "skinny:small"  # holds the parts of small tensors, one after the other
-SMALL = 1 << 14  # bytes: tensors whose parts take no more are stored there
-NEWEST = 3
+NEWEST = 4
 BUNDLED = 3  # the format of files with such a part; others are of the format of their graph
+ADAPTIVE = 4  # the same with tensors in adaptive form there
 # No more than this many bytes of JSON for a byte of zlib; real ones have 5 to 20.
 _MOST_EXPANSION = 40
 _SMALL = 1 << 16
@@ -114,7 +114,7 @@ def dump(manifest: Manifest) -> NDArray[np.uint8]:
 
 def load(packed: bytes, parts: dict[str, tuple[str, int]], version: int = 1) -> Manifest:
     """The checked manifest. `parts` are the stored ones beside it: name -> (dtype, length)."""
-    text = _inflate(packed, DICTIONARY if version == BUNDLED else b"")
+    text = _inflate(packed, DICTIONARY if version >= BUNDLED else b"")
     fields = parse_json(text, ManifestError, "the manifest")
     tensors = fields.get("tensors")
     if not isinstance(tensors, dict):
@@ -122,7 +122,7 @@ def load(packed: bytes, parts: dict[str, tuple[str, int]], version: int = 1) -> 
     manifest = Manifest(names=list(tensors), format=version)
     left = dict(parts)
     bundle = 0
-    if version == BUNDLED:
+    if version >= BUNDLED:
         bundle = _load_bundle(manifest, fields, left)
     for name, record in tensors.items():
         if isinstance(record, dict) and set(record) == {"tied"}:
@@ -208,7 +208,7 @@ def check_preprocessing(manifest: Manifest) -> None:
 
 
 def _entry(name: str, record: object, version: int) -> Entry:
-    is_small = version == BUNDLED and isinstance(record, dict) and "small" in record
+    is_small = version >= BUNDLED and isinstance(record, dict) and "small" in record
     required = {"dtype", "shape", "form", "small" if is_small else "check"}
     optional = {"values", "error", "negative_zeros", "kept", "groups"}
     if (
@@ -224,7 +224,7 @@ def _entry(name: str, record: object, version: int) -> Entry:
     rules = {
         "dtype": isinstance(dtype, str) and dtype in CARRIER,
         "shape": is_shape(shape),
-        "form": form in FORMS,
+        "form": form in FORMS and (form != "adaptive" or (version >= ADAPTIVE and is_small)),
         "values": values in VALUES and (values == "exact") == ("values" not in record),
         "error": is_number(error) and error >= 0,
         "check": is_small or isinstance(record.get("check"), str),
@@ -237,6 +237,10 @@ def _entry(name: str, record: object, version: int) -> Entry:
     for what, holds in rules.items():
         if not holds:
             raise ManifestError(f"{name!r} has an impossible {what}: {record.get(what)!r:.80}")
+    if form == "adaptive" and (
+        kept is None or negative or groups is not None or not adaptable(dtype, tuple(shape))
+    ):
+        raise ManifestError(f"{name!r} of {dtype} and shape {shape} cannot be in adaptive form")
     if not storable(values, dtype, tuple(shape)):
         raise ManifestError(f"{name!r} of {dtype} and shape {shape} cannot hold {values} values")
     of_groups = None if groups is None else Groups(*groups)

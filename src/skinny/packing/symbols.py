@@ -36,7 +36,7 @@ def split_reference(values: NDArray[Any]) -> tuple[Bytes, Bytes]:
     width = values.itemsize
     bits = values.view(f"<u{width}")
     rotated = (bits << 1 | bits >> (8 * width - 1)).view(np.uint8).reshape(-1, width)
-    return rotated[:, -1].copy(), rotated[:, :-1].reshape(-1)
+    return rotated[:, -1].copy(), np.ascontiguousarray(rotated[:, :-1]).reshape(-1)
 
 
 def join(symbols: Bytes, rest: Bytes, values: NDArray[Any]) -> None:

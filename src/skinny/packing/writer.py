@@ -78,7 +78,8 @@ def write(
             if book.small:
                 book.small_check = digest(bytes(small))
                 spool.add(manifest.SMALL_PART, "U8", np.frombuffer(bytes(small), np.uint8))
-                format = manifest.BUNDLED
+                forms = {book.tensors[name].form for name in book.small}
+                format = manifest.ADAPTIVE if "adaptive" in forms else manifest.BUNDLED
             packed = manifest.dump(book)
             spool.add(manifest.PART, "U8", packed)
             spool.save(path, {"skinny": str(format), "manifest": digest(content(packed))})
@@ -117,7 +118,7 @@ def _add(
         wish = applicable(values, bits.dtype, plain.shape)
     entry, parts = codec.encode(name, plain, bits.dtype, wish, signed_zeros=signed_zeros)
     book.tensors[name] = entry
-    if sum(part.nbytes for part in parts.values()) <= manifest.SMALL:
+    if sum(part.nbytes for part in parts.values()) <= codec.SMALL:
         book.small[name] = [parts[role].size for role in entry.parts()]
         for role, dtype in entry.parts().items():
             small += content(parts[role].astype(CARRIER[dtype], copy=False))
