@@ -41,7 +41,7 @@ def test_safetensors_go_in_and_come_out_the_same(source, weights, tmp_path, caps
     assert pack.main([str(source)]) == 0
     shown = capsys.readouterr().out
     assert "fc.weight" in shown
-    assert "entropy" in shown
+    assert "adaptive" in shown
     packed = tmp_path / "model.skinny"
     assert unpack.main([str(packed), "--out", str(tmp_path / "back.safetensors")]) == 0
     back = load_file(tmp_path / "back.safetensors")
