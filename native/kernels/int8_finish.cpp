@@ -78,6 +78,24 @@ void finish_vector(const int32_t* sums, const Int8Output& o, const Int8Piece* pi
       store_piece(o.to + pieces[p].out, (Vec)cells, pieces[p].first, pieces[p].count);
 }
 
+// Floats to which nothing is added, channel by channel.
+void finish_floats(const int32_t* sums, size_t stride, const Int8Output& o, const Int8Piece* pieces,
+                   const uint32_t* first, size_t vectors) {
+  const Vec bottom = Vec{} + o.low, top = Vec{} + o.high;
+  for (size_t c = 0; c < o.channels; ++c) {
+    const Vec scale = Vec{} + o.scale[c], bias = Vec{} + o.bias[c];
+    float* to = o.to + c * o.to_stride;
+    for (size_t i = 0; i < vectors; ++i) {
+      Vec y = floats(*reinterpret_cast<const IVecAnywhere*>(sums + i * stride + c * V));
+      y = y * scale + bias;
+      y = y < bottom ? bottom : y;  // NaN stays
+      y = y > top ? top : y;
+      for (const Int8Piece* p = pieces + first[i]; p < pieces + first[i + 1]; ++p)
+        store_piece(to + p->out, y, p->first, p->count);
+    }
+  }
+}
+
 #if defined(__AVX512F__)
 // Cells of four channels, without branches. Where the limits are those of a byte (Whole), numbers are
 // packed with saturation, and NaN, the smallest integer, becomes 0; else the low byte of each rounded
@@ -209,6 +227,8 @@ void finish(const int32_t* sums, size_t stride, const Int8Output& o, const Int8P
     return run(sums, stride, o, pieces, first, vectors);
   }
 #endif
+  if (!o.cells && o.add == Int8Output::Add::nothing)
+    return finish_floats(sums, stride, o, pieces, first, vectors);
   for (size_t i = 0; i < vectors; ++i, sums += stride)
     finish_vector(sums, o, pieces + first[i], first[i + 1] - first[i]);
 }

@@ -247,8 +247,37 @@ void pool(bool max, const float* const* row, size_t rows, float row_scale, const
   (max ? pool_row<true> : pool_row<false>)(row, rows, row_scale, windows, width, n, reduced, to);
 }
 
+template <bool Max>
+void pool_narrow(const float* from, size_t row_stride, const Windows& rows, const Windows& columns,
+                 float* to, size_t to_stride) {
+  const Vec nothing = splat(Max ? -INFINITY : 0.f);
+  const auto count = static_cast<size_t>(columns.count);
+  const auto second = static_cast<size_t>(columns.whole[1]);
+  const auto third = static_cast<size_t>(columns.whole[2]);
+  const Vec scale = load_some(columns.scale, count);
+  from += columns.begin[0];
+  for (int32_t y = 0; y < rows.count; ++y, to += to_stride) {
+    Vec entries = nothing, last = nothing;
+    for (int32_t r = rows.begin[y]; r < rows.end[y]; r += rows.dilation) {
+      const float* row = from + static_cast<size_t>(r) * row_stride;
+      entries = join<Max>(entries, load(row));
+      last = join<Max>(last, splat(row[V]));
+    }
+    Vec even = alternate<0>(entries, last);
+    Vec made = join<Max>(even, join_lanes(alternate<1>(entries, last), second, nothing));
+    made = join<Max>(made, join_lanes(next_lanes(even, last), third, nothing));
+    if (!Max) made *= scale * rows.scale[y];
+    store_some(to, made, count);
+  }
+}
+
+void pool_channel(bool max, const float* from, size_t row_stride, const Windows& rows,
+                  const Windows& columns, float* to, size_t to_stride) {
+  (max ? pool_narrow<true> : pool_narrow<false>)(from, row_stride, rows, columns, to, to_stride);
+}
+
 }  // namespace
 
-const PointwiseKernels pointwise{activate, add, scale, lrn, pool};
+const PointwiseKernels pointwise{activate, add, scale, lrn, V / 2, pool_channel, pool};
 
 }  // namespace skinny::SKINNY_SET

@@ -45,6 +45,12 @@ struct PointwiseKernels {
   // neighbouring floats of each channel.
   void (*lrn)(const float* from, float* to, size_t count, size_t channels, size_t channel_stride,
               int size, float alpha, float beta, float k);
+  // Windows of an axis that pool_channel takes, at most: all regular, of three entries, two apart.
+  size_t narrow;
+  // All rows of a channel of one image, in the order of additions of `pool`. Reads up to row_slack
+  // floats after a row.
+  void (*pool_channel)(bool max, const float* from, size_t row_stride, const Windows& rows,
+                       const Windows& columns, float* to, size_t to_stride);
   // One row of output, from the `rows` rows of input at row[0], row[1], ..., of `n` images
   // interleaved. `reduced` is scratch for one row of `width` columns.
   // For one image, up to row_slack floats after a row are read.

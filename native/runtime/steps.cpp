@@ -66,6 +66,21 @@ Pool::Pool(bool largest, Axis row_axis, Axis column_axis)
   windows.irregular = i;
 }
 
+bool Pool::narrow() const {
+  return windows.regular == 0 && windows.irregular == windows.count && windows.stride == 2 &&
+         windows.length == 3 && static_cast<size_t>(windows.count) <= kernels.narrow;
+}
+
+Windows Pool::row_windows() const {
+  Windows made{};
+  made.begin = rows.begin.data();
+  made.end = rows.end.data();
+  made.scale = rows.scale.data();
+  made.dilation = rows.dilation;
+  made.count = static_cast<int32_t>(rows.begin.size());
+  return made;
+}
+
 void Pooling::run(const ThreadContext& context) const {
   // Threads divide the pairs (channel, row): a network's last pooling may have few of either.
   size_t each = out.channels * out.height;
@@ -78,6 +93,14 @@ void Pooling::run(const ThreadContext& context) const {
     size_t channel = line / out.height % out.channels, y = line % out.height;
     for (; line < last; ++line, ++y) {
       if (y == out.height) ++channel, y = 0;
+      if (y == 0 && last - line >= out.height && context.n == 1 && pool->narrow()) {
+        pool->kernels.pool_channel(pool->max, context.at(source.at(channel)), source.row_stride,
+                                   pool->row_windows(), pool->windows,
+                                   context.at(target.at(channel)), target.row_stride);
+        y = out.height - 1;
+        line += y;
+        continue;
+      }
       auto row = [&](size_t i) { return context.at(source.at(channel, i)); };
       pool->run(y, row, in.width, context.n, context.scratch, context.at(target.at(channel, y)));
     }

@@ -119,6 +119,8 @@ struct Pool {
                  to);
   }
   size_t scratch(size_t width, size_t n) const { return address_floats + width * n; }
+  bool narrow() const;  // whether kernels.pool_channel takes it, for one image
+  Windows row_windows() const;
 };
 
 // A convolution and the 1x1 convolutions after it, tile by tile: a tile of the first goes through

@@ -115,3 +115,12 @@ def test_the_maximum_of_a_window_with_nan_is_nan(folder, images, kernel, stride)
     wanted = reference.run(builder.graph(), builder.tensors.__getitem__, x)[0]
     np.testing.assert_array_equal(load(path)(x), wanted)
     assert 0 < np.isnan(wanted).sum() < wanted.size
+
+
+@pytest.mark.parametrize("side", [(16, 16), (9, 17), (17, 8), (5, 4)])
+@pytest.mark.parametrize("op", ["max_pool", "avg_pool"])
+def test_narrow_images_with_windows_two_apart_equal_the_reference(folder, side, op):
+    """With a vector of columns or fewer, all rows of a channel are pooled at once."""
+    builder = Builder(3, *side)
+    getattr(builder, op)(kernel=(3, 3), stride=(2, 2), ceil=True)
+    check(builder, folder, 1, 3)
