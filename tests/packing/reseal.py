@@ -7,8 +7,12 @@ the checks behind the checksums are tested too.
 import json
 import tempfile
 import zlib
+from dataclasses import replace
+
+import numpy as np
 
 from skinny import packing
+from skinny.packing import adaptive, symbols
 from skinny.packing.container import digest, header_digest
 from skinny.packing.dictionary import DICTIONARY
 from skinny.packing.header import read_header
@@ -30,7 +34,7 @@ def take_apart(data):
 
 
 def _inflate(packed, header):
-    words = DICTIONARY if header.metadata["skinny"] == "3" else b""
+    words = DICTIONARY if int(header.metadata["skinny"]) >= 3 else b""
     return zlib.decompressobj(zdict=words).decompress(packed)
 
 
@@ -44,19 +48,37 @@ def _unbundle(fields, book, parts, data):
                     continue
                 del record["small"]
                 record["check"] = ""
-                for role, part in opened.stored_parts(name).items():
-                    own = part_name(name, role, opened.entry(name))
-                    fields[own] = {"dtype": part.dtype, "shape": list(part.shape)}
-                    parts[own] = bytearray(data[part.begin : part.end])
+                entry = opened.entry(name)
+                stored = {
+                    role: (part.dtype, bytearray(data[part.begin : part.end]), list(part.shape))
+                    for role, part in opened.stored_parts(name).items()
+                }
+                if entry.form == "adaptive":
+                    entry = replace(entry, form="bitmask")
+                    record["form"] = entry.form
+                    stored |= _apart(entry, stored.pop("adaptive")[1])
+                for role, (dtype, content, shape) in stored.items():
+                    own = part_name(name, role, entry)
+                    fields[own] = {"dtype": dtype, "shape": shape}
+                    parts[own] = content
     for gone in ("small", "format"):
         del book[gone]
     del fields[SMALL_PART], parts[SMALL_PART]
 
 
+def _apart(entry, coded):
+    """Mask and symbols of a tensor in adaptive form, as formats 1 and 2 have them."""
+    rows = entry.shape[0]
+    stream = np.frombuffer(coded, np.uint8)
+    mask, own = adaptive.decode(stream, rows, entry.count // rows, entry.kept)
+    made = {"mask": mask, "symbols": symbols.encode(own)}
+    return {role: ("U8", bytearray(part.tobytes()), [part.size]) for role, part in made.items()}
+
+
 def format_of(data):
     """Of the graph: the format in which `put_together` makes a file of the same contents."""
     header = read_header(data)
-    if header.metadata["skinny"] != "3":
+    if int(header.metadata["skinny"]) < 3:
         return header.metadata["skinny"]
     part = header.parts[PART]
     return str(json.loads(_inflate(bytes(data[part.begin : part.end]), header))["format"])
