@@ -26,8 +26,9 @@ def files(study: Study, found: Files, times: Times) -> str:
         "that they hold, rounded after training: means over n seeds. Codebooks of 2 to 4 bits "
         "have their values chosen for each layer. Deep Compression's 27 kB (LeNet-300-100) and 44 "
         "kB (LeNet-5) lost nothing against its dense networks. Milliseconds are those of one image "
-        "and one thread, seed 0, exact weights. They were written before format 4, which makes "
-        "files smaller.\n\n"
+        "and one thread, seed 0, exact weights. The sizes in the tables of studies are those of "
+        "the files that the runs themselves wrote, most of them before format 4, which makes files "
+        "smaller.\n\n"
         f"{files_table.table(study, found, times)}\n"
     )
 
