@@ -79,13 +79,14 @@ $(DEEPSPARSE): benchmarks/requirements-deepsparse.txt
 
 # A build of its own, and an environment without torch, whose own findings are not ours to fix.
 SANITIZE := build/sanitize
-SANITIZED = PYTHONPATH=$(SANITIZE)/tree ASAN_OPTIONS=detect_leaks=0 \
+# SKINNY_TEST_INT8: that test starts no other processes; every instruction set has its turn below.
+SANITIZED = PYTHONPATH=$(SANITIZE)/tree SKINNY_TEST_INT8=1 ASAN_OPTIONS=detect_leaks=0 \
     LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
     $(SANITIZE)/venv/bin/python
 SANITIZE_CASES ?= 1000
-SANITIZED_TESTS := $(patsubst %,tests/runtime/test_%.py,kernels pooling seam engine_seam) \
+SANITIZED_TESTS := $(patsubst %,tests/runtime/test_%.py,kernels pooling seam engine_seam int8 int8_seam) \
     $(wildcard tests/runtime/test_tensor_*.py) \
-    $(patsubst %,tests/packing/test_%.py,bitmask entropy symbols)
+    $(patsubst %,tests/packing/test_%.py,adaptive bitmask entropy symbols)
 sanitize:
 	test -e "$$($(CXX) -print-file-name=libasan.so)" || \
 	    { echo "$(CXX) has no AddressSanitizer; GCC's comes with libgcc-*-dev (Debian)"; exit 1; }

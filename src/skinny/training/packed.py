@@ -111,6 +111,7 @@ class _Function(nn.Module):
 
 
 def calibration_batches(config: Config, dataset: data.Dataset) -> list[torch.Tensor]:
+    """The training images that ranges come from, prepared, in batches."""
     batches = data.training_batches(
         dataset, batch_size=64, seed=config.seed, whiten=config.whiten, device=torch.device("cpu")
     )
