@@ -84,9 +84,10 @@ SANITIZED = PYTHONPATH=$(SANITIZE)/tree SKINNY_TEST_INT8=1 ASAN_OPTIONS=detect_l
     LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
     $(SANITIZE)/venv/bin/python
 SANITIZE_CASES ?= 1000
-SANITIZED_TESTS := $(patsubst %,tests/runtime/test_%.py,kernels pooling seam engine_seam int8 int8_seam) \
+SANITIZED_TESTS := $(patsubst %,tests/runtime/test_%.py,kernels pooling seam engine_seam) \
     $(wildcard tests/runtime/test_tensor_*.py) \
     $(patsubst %,tests/packing/test_%.py,adaptive bitmask entropy symbols)
+INT8_TESTS := tests/runtime/test_int8.py tests/runtime/test_int8_seam.py
 sanitize:
 	test -e "$$($(CXX) -print-file-name=libasan.so)" || \
 	    { echo "$(CXX) has no AddressSanitizer; GCC's comes with libgcc-*-dev (Debian)"; exit 1; }
@@ -101,7 +102,7 @@ sanitize:
 	$(SANITIZE)/venv/bin/cmake --install $(SANITIZE)/native --prefix $(SANITIZE)/tree
 	isas=$$($(SANITIZED) -c 'from skinny import native; print(*native.extension().isas())') && \
 	for isa in $$isas; do \
-	    echo "== $$isa" && for tests in $(SANITIZED_TESTS); do \
+	    echo "== $$isa" && for tests in $(SANITIZED_TESTS) $(INT8_TESTS); do \
 	        SKINNY_ISA=$$isa $(SANITIZED) -m pytest -q -p no:cacheprovider \
 	            --confcutdir=$$(dirname $$tests) $$tests || exit 1; \
 	    done && \
