@@ -53,7 +53,8 @@ def test_an_incomplete_data_set_says_what_is_missing(folder, capsys):
 def test_the_list_as_json(folder, capsys):
     assert do("list", "--json", "--data-dir", folder) == 0
     listing = {item["name"]: item for item in json.loads(capsys.readouterr().out)}
-    assert list(listing) == ["digits", "mnist", "fashion-mnist", "cifar10", "cifar100", "imagenet"]
+    official = ["mnist", "fashion-mnist", "cifar10", "cifar100"]
+    assert list(listing) == ["digits", *official, "imagenet", "imagenette"]
     assert listing["mnist"] == {
         "name": "mnist",
         "folder": str(folder / "mnist"),

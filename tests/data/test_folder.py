@@ -6,7 +6,7 @@ import torch
 from PIL import Image
 
 from skinny.data.errors import DataError
-from skinny.data.folder import IMAGENET_MEAN, find_imagenet, load_folder, load_imagenet
+from skinny.data.folder import IMAGENET_MEAN, find_photographs, load_folder, load_photographs
 
 
 def test_classes_are_the_sorted_folders_and_files_are_sorted(tmp_path, write):
@@ -131,13 +131,20 @@ def test_a_wrong_folder_says_what_is_wrong(tmp_path, write, damage, message):
         load_folder(root, name="f")
 
 
-@pytest.mark.parametrize("place", ["", "imagenet", "ILSVRC2012", "ILSVRC/Data/CLS-LOC"])
-def test_imagenet_is_found_in_its_usual_places(tmp_path, write, place):
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        *(("imagenet", place) for place in ("", "imagenet", "ILSVRC2012", "ILSVRC/Data/CLS-LOC")),
+        *(("imagenette", place) for place in ("imagenette", "imagenette2", "imagenette2-160")),
+    ],
+)
+def test_photographs_are_found_in_their_usual_places(tmp_path, write, name, place):
     root = tmp_path / place
     write.image_folder(root, classes=("n01440764", "n01443537"), suffix=".JPEG")
     (root / "test").rename(root / "val")
-    assert find_imagenet([tmp_path / "nowhere", tmp_path]) == root
-    dataset = load_imagenet(root)
+    assert find_photographs(name, [tmp_path / "nowhere", tmp_path]) == root
+    dataset = load_photographs(name, root)
+    assert dataset.name == name
     assert dataset.classes == ("n01440764", "n01443537")
     assert (dataset.train.resize, dataset.train.crop) == (256, 227)
     assert dataset.mean == IMAGENET_MEAN
@@ -147,7 +154,7 @@ def test_imagenets_val_comes_before_its_unlabelled_test(tmp_path, write):
     write.image_folder(tmp_path)
     (tmp_path / "test").rename(tmp_path / "val")
     (tmp_path / "test").mkdir()
-    assert load_imagenet(tmp_path).test.path(0).parts[-3] == "val"
+    assert load_photographs("imagenet", tmp_path).test.path(0).parts[-3] == "val"
 
 
 def test_names_that_are_not_utf8_are_kept(tmp_path, write):

@@ -31,8 +31,9 @@ def test_idx_files_are_compared_in_the_form_they_have(tmp_path, write, compress)
     assert published == (gz if compress else set(catalog.MNIST.plain_md5.values()))
 
 
-def test_imagenet_is_listed_where_it_is(tmp_path, write):
-    write.image_folder(tmp_path / "imagenet")
-    (listing,) = [item for item in list_data(tmp_path) if item.name == "imagenet"]
-    assert listing.folder == str(tmp_path / "imagenet")
+@pytest.mark.parametrize("name", ["imagenet", "imagenette"])
+def test_photographs_are_listed_where_they_are(tmp_path, write, name):
+    write.image_folder(tmp_path / name)
+    (listing,) = [item for item in list_data(tmp_path) if item.name == name]
+    assert listing.folder == str(tmp_path / name)
     assert listing.complete

@@ -88,9 +88,11 @@ def test_npz_and_folder_by_path(tmp_path, write):
     assert dataset.image_size == (8, 8)
 
 
-def test_imagenet_by_name(tmp_path, write):
-    write.image_folder(tmp_path / "imagenet")
-    assert load("imagenet", data_dir=tmp_path).image_size == (227, 227)
+@pytest.mark.parametrize("name", ["imagenet", "imagenette"])
+def test_photographs_by_name(tmp_path, write, name):
+    write.image_folder(tmp_path / name)
+    assert load(name, data_dir=tmp_path).image_size == (227, 227)
+    assert load(name, data_dir=tmp_path, resize=144, crop=128).image_size == (128, 128)
 
 
 @pytest.mark.parametrize(
@@ -103,6 +105,7 @@ def test_imagenet_by_name(tmp_path, write):
         ("digits", {"crop": 7}, "resize and crop are for imagenet, .* not for digits"),
         ("digits", {"train_size": 2000}, "subset of 2000 images.* at most the 1437"),
         ("digits", {"train_size": 9}, "subset of 9 images.* each of the 10 classes"),
+        ("imagenette", {}, "imagenette was not found in .*imagenette/train and imagenette/val"),
         ("imagenet", {}, "imagenet was not found in .*imagenet/train and imagenet/val"),
         ("mnist", {"download": False}, "mnist was not found in .*skinny data fetch mnist"),
         ("mnist", {"data_dir": "x" * 5000}, "cannot be read .*too long"),

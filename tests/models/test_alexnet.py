@@ -78,8 +78,46 @@ def test_images_that_fit(model, size):
 
 @pytest.mark.parametrize("size", [(198, 227), (227, 231), (32, 32)])
 def test_images_that_do_not_fit_are_a_clear_error(model, size):
-    with pytest.raises(SkinnyError, match=f"227x227 pixels .* got {size[0]}x{size[1]}"):
+    with pytest.raises(SkinnyError, match=f"{size[0]}x{size[1]} pixels.*6x6 for .*227x227"):
         model(torch.randn(1, 3, *size))
+
+
+@pytest.mark.parametrize("size", [(63, 63), (64, 199), (112, 128)])
+@torch.no_grad()
+def test_a_network_made_for_images_of_another_size_takes_them(size):
+    model = alexnet(classes=3, image_size=size, width=0.05)
+    assert model(torch.randn(2, 3, *size)).shape == (2, 3)
+    with pytest.raises(SkinnyError, match="does not take images of 227x227"):
+        model(torch.randn(1, 3, 227, 227))
+
+
+def test_width_multiplies_every_layer_but_the_classes():
+    widths = [
+        layer.weight.shape[0]
+        for layer in alexnet(10, width=0.5).children()
+        if hasattr(layer, "weight")
+    ]
+    assert widths == [48, 128, 192, 192, 128, 2048, 2048, 10]
+
+
+def test_he_initialisation_keeps_the_scale_of_a_narrow_network():
+    torch.manual_seed(0)
+    model = alexnet(10, image_size=(64, 64), width=0.1, init="he")
+    assert model.fc7.weight.std().item() == pytest.approx((2 / 410) ** 0.5, rel=0.02)
+    assert not any(layer.bias.any() for layer in model.children() if hasattr(layer, "bias"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"width": 0.0}, "width is 0.0; it must be above 0"),
+        ({"init": "xavier"}, "init is 'xavier'; one of caffe, he is meant"),
+        ({"image_size": (62, 227)}, "at least 63x63 pixels, got 62x227"),
+    ],
+)
+def test_bad_arguments_are_one_sentence(changes, message):
+    with pytest.raises(SkinnyError, match=message):
+        alexnet(**changes)
 
 
 def test_every_parameter_gets_a_gradient(model):

@@ -54,8 +54,8 @@ def test_an_unknown_name_lists_what_exists():
 def test_an_unknown_option_lists_the_options():
     with pytest.raises(SkinnyError, match=r"'widht'; its options are width, batch_norm, dropout"):
         build("nin-cifar", widht=2)
-    with pytest.raises(SkinnyError, match=r"'width'; its options are dropout$"):
-        build("alexnet", width=2)
+    with pytest.raises(SkinnyError, match=r"'batch_norm'; its options are width, dropout, init$"):
+        build("alexnet", batch_norm=True)
 
 
 def test_a_users_function_in_the_current_directory(users):

@@ -1,4 +1,4 @@
-"""ImageNet, or any folder of class folders of JPEG or PNG images.
+"""ImageNet, Imagenette, or any folder of class folders of JPEG or PNG images.
 
     PATH/train/<class>/*.jpg     PATH/test/<class>/*.jpg     (or `val`, or `validation`)
 
@@ -51,21 +51,29 @@ def load_folder(
     return Dataset(name, train, test, classes, mean, std)
 
 
-def load_imagenet(root: Path, *, resize: int | None = None, crop: int | None = None) -> Dataset:
-    """ImageNet: `train` and `val` with a folder of each synset, whose name is the class's name."""
+PHOTOGRAPHS: dict[str, tuple[str, ...]] = {
+    "imagenet": ("imagenet", "ImageNet", "ILSVRC2012", "ILSVRC/Data/CLS-LOC", ""),
+    "imagenette": ("imagenette", "imagenette2", "imagenette2-320", "imagenette2-160"),
+}
+"""Data sets of `train` and `val` with a folder of each synset, and the usual names of theirs."""
+
+
+def load_photographs(
+    name: str, root: Path, *, resize: int | None = None, crop: int | None = None
+) -> Dataset:
+    """One of `PHOTOGRAPHS`; a synset's name is the class's name."""
     train_files, train_labels, test_files, test_labels, classes = _list(root, _IMAGENET_TEST_NAMES)
     resize, crop = sizes(resize, crop, lambda: ALEXNET_RESIZE)
     train = FolderSet(root, train_files, train_labels, resize, crop)
     test = FolderSet(root, test_files, test_labels, resize, crop)
-    return Dataset("imagenet", train, test, classes, IMAGENET_MEAN, IMAGENET_STD)
+    return Dataset(name, train, test, classes, IMAGENET_MEAN, IMAGENET_STD)
 
 
-def find_imagenet(folders: list[Path]) -> Path | None:
-    """The first place that has ImageNet's `train` and `val` in one of its usual sub-folders."""
-    usual = ("imagenet", "ImageNet", "ILSVRC2012", "ILSVRC/Data/CLS-LOC", "")
+def find_photographs(name: str, folders: list[Path]) -> Path | None:
+    """The first place that has `train` and `val` in one of the usual sub-folders."""
     for folder in folders:
         with naming(folder):
-            for root in (folder / name for name in usual):
+            for root in (folder / usual for usual in PHOTOGRAPHS[name]):
                 if (root / "train").is_dir() and _test_folder(root, _IMAGENET_TEST_NAMES):
                     return root
     return None

@@ -9,7 +9,7 @@ from skinny.data.catalog import OFFICIAL, Entry, IdxEntry
 from skinny.data.digits import TEST_IMAGES
 from skinny.data.errors import DataError
 from skinny.data.fetch import md5_of
-from skinny.data.folder import find_imagenet
+from skinny.data.folder import PHOTOGRAPHS, find_photographs
 from skinny.data.locate import Found, find, search_path
 
 Verdict = Literal["ok", "different", "unknown"]
@@ -57,11 +57,13 @@ def list_data(data_dir: str | os.PathLike[str] | None = None) -> list[Listing]:
             if found is None
             else Listing(entry.name, str(found.folder), found.form, found.complete, found.missing)
         )
-    imagenet = find_imagenet(folders)
-    if imagenet is None:
-        listings.append(Listing("imagenet", None, "", False))
-    else:
-        listings.append(Listing("imagenet", str(imagenet), "class folders", True))
+    for name in PHOTOGRAPHS:
+        root = find_photographs(name, folders)
+        listings.append(
+            Listing(name, None, "", False)
+            if root is None
+            else Listing(name, str(root), "class folders", True)
+        )
     return listings
 
 

@@ -12,7 +12,7 @@ from skinny.data.digits import load_digits
 from skinny.data.errors import DataError
 from skinny.data.factory import load_factory
 from skinny.data.fetch import fetch
-from skinny.data.folder import find_imagenet, load_folder, load_imagenet
+from skinny.data.folder import PHOTOGRAPHS, find_photographs, load_folder, load_photographs
 from skinny.data.hugging_face import load_from_disk
 from skinny.data.locate import Found, find, require, search_path
 from skinny.data.npz import load_npz
@@ -21,7 +21,7 @@ from skinny.data.statistics import channel_statistics
 from skinny.data.subset import balanced_subset
 
 NAMES = (
-    *("digits", *OFFICIAL, "imagenet", "folder:PATH", "npz:PATH", "datasets:PATH"),
+    *("digits", *OFFICIAL, *PHOTOGRAPHS, "folder:PATH", "npz:PATH", "datasets:PATH"),
     "package.module:function",
 )
 _KINDS = ("folder", "npz", "datasets")  # of data at a path
@@ -40,8 +40,8 @@ def load(
     crop: int | None = None,
 ) -> Dataset:
     """A data set: `digits`, `mnist`, `fashion-mnist`, `cifar10`, `cifar100`, `imagenet`,
-    `folder:PATH` (class folders of JPEG or PNG images), `npz:PATH`, `datasets:PATH` (what
-    Hugging Face's `save_to_disk` wrote, see `skinny.data.hugging_face`) or your own as
+    `imagenette`, `folder:PATH` (class folders of JPEG or PNG images), `npz:PATH`, `datasets:PATH`
+    (what Hugging Face's `save_to_disk` wrote, see `skinny.data.hugging_face`) or your own as
     `package.module:function` (see `skinny.data.factory`).
 
     data_dir: the folder searched first; the order is in `skinny.data.locate`.
@@ -49,18 +49,19 @@ def load(
     train_size: the size of a class-balanced training subset, chosen by `seed`; see
         `balanced_subset` for what happens when classes do not divide it. Mean and standard
         deviation are then those of the subset (of images on disk: still of a sample of all).
-    resize, crop: for `imagenet`, `folder:` and `datasets:`, see `skinny.data.folder`.
+    resize, crop: for `imagenet`, `imagenette`, `folder:` and `datasets:`, see `skinny.data.folder`.
     """
     folders = search_path(data_dir)
-    if name == "imagenet":
-        dataset = load_imagenet(_imagenet_root(folders), resize=resize, crop=crop)
+    if name in PHOTOGRAPHS:
+        dataset = load_photographs(name, _root(name, folders), resize=resize, crop=crop)
     elif name.startswith("folder:"):
         dataset = load_folder(_path(name), name=name, resize=resize, crop=crop)
     elif name.startswith("datasets:"):
         dataset = load_from_disk(_path(name), name=name, resize=resize, crop=crop)
     elif resize is not None or crop is not None:
         raise DataError(
-            f"resize and crop are for imagenet, folder:PATH and datasets:PATH, not for {name}"
+            f"resize and crop are for {', '.join(PHOTOGRAPHS)}, folder:PATH and datasets:PATH, "
+            f"not for {name}"
         )
     elif is_users(name):
         dataset = load_factory(name)
@@ -153,11 +154,11 @@ def _read_cifar(found: Found, classes: int) -> list[cifar.Split]:
     ]
 
 
-def _imagenet_root(folders: list[Path]) -> Path:
-    root = find_imagenet(folders)
+def _root(name: str, folders: list[Path]) -> Path:
+    root = find_photographs(name, folders)
     if root is None:
         raise DataError(
-            f"imagenet was not found in {', '.join(map(str, folders))}; it cannot be downloaded"
-            " freely: put its class folders in imagenet/train and imagenet/val of one of these"
+            f"{name} was not found in {', '.join(map(str, folders))}; it is not downloaded:"
+            f" put its class folders in {name}/train and {name}/val of one of these"
         )
     return root

@@ -9,24 +9,32 @@ from dataclasses import replace
 from skinny.experiments.arms import dense
 from skinny.experiments.experiment import Experiment, Panel
 from skinny.experiments.lenet import at_ratio, lenet_setting
-from skinny.experiments.settings import Scale
+from skinny.experiments.settings import Scale, setting
 from skinny.training import Config
 
+_FEW = 5  # seeds of NIN
 _TIMES = 3  # as often as dense training, and as many cycles: the paper has 330 epochs for 120
 
 
 def protocol(data: str, scale: Scale) -> Experiment:
     """Epochs, restarts or sparsity: which of them makes the paper's gain over dense training."""
-    networks = {"LeNet-300-100": "lenet-300-100", "LeNet-5": "lenet-5"}
-    if scale == "smoke":  # LeNet-5 needs larger images than digits of 8x8 pixels
-        networks.pop("LeNet-5")
+    settings = {"LeNet-300-100": lenet_setting("lenet-300-100", scale)}
+    if scale != "smoke":  # where all would be digits, and LeNet-5 needs larger images
+        settings["LeNet-5"] = lenet_setting("lenet-5", scale)
+        # The paper's own networks at the scale `small`, whatever the scale: two cores can do that.
+        settings["NIN, 1,000 images of MNIST"] = _nin("mnist")
+        settings["NIN, 1,000 images of CIFAR-10"] = _nin("cifar10")
     return Experiment(
         "protocol",
         "Whose protocol?",
         "Is it more epochs, restarted learning rates or sparsity that helps?",
-        tuple(_panel(title, lenet_setting(name, scale)) for title, name in networks.items()),
+        tuple(_panel(title, base) for title, base in settings.items()),
         seeds=tuple(range(2 if scale == "smoke" else 10)),
     )
+
+
+def _nin(data: str) -> Config:
+    return replace(setting(data, "small"), restart_lr=True)
 
 
 def _panel(network: str, base: Config) -> Panel:
@@ -49,4 +57,5 @@ def _panel(network: str, base: Config) -> Panel:
         "method.",
         contrasts=(*zip(labels[1:], labels, strict=False), (labels[-1], labels[0])),
         against=labels[0],
+        few=_FEW if base.model.startswith("nin") else None,
     )

@@ -28,6 +28,7 @@ SHAPES = {
     "mnist": Shape(10, 1),
     "fashion-mnist": Shape(10, 1),
     "imagenet": Shape(1000, 3),
+    "imagenette": Shape(10, 3),
     "digits": Shape(10, 1),
 }
 
@@ -69,11 +70,8 @@ def _paper(data: str) -> Config:
 
 
 def _small(data: str) -> Config:
-    if data == "imagenet":
-        made = recipe("imagenet-paper")
-        return replace(
-            made, name="imagenet-small", train_size=2000, epochs=8, dense=1, sparse=3, batch_size=64
-        )
+    if data in ("imagenet", "imagenette"):
+        return recipe("imagenette-quick")
     grey = data in ("mnist", "fashion-mnist")
     return replace(
         recipe("mnist-quick" if grey else "cifar10-quick"),

@@ -1,9 +1,8 @@
 """A small convolutional network for fast trainings on CIFAR, after Jordan's airbench (2024).
 
 A convolution of 2x2, then three stages of two 3x3 convolutions each with a 2x2 max pool after the
-first, then one maximum over what is left of the image and a linear layer. Airbench's own first
-layer is fixed to whiten patches of the training images, and its activations are GELU; here the
-first layer is trained like the others, and activations are ReLU.
+first, then one maximum over what is left of the image and a linear layer. Activations are ReLU,
+where airbench has GELU. `begin_whitened` gives it airbench's initial weights.
 """
 
 from collections import OrderedDict
@@ -16,6 +15,7 @@ from skinny.models.check import check_arguments
 
 _STEM, _STAGES = 24, (64, 256, 256)
 _SMALLEST_IMAGE = 9  # 2x2 convolution, three poolings: a pixel is left
+_LEAST_VARIANCE = 5e-4  # added to each, so that noise in directions without variance stays small
 
 
 class AirNet(nn.Sequential):
@@ -60,3 +60,35 @@ def airnet(classes: int = 10, channels: int = 3, *, width: float = 1.0) -> AirNe
     layers["flatten"] = nn.Flatten()
     layers["classes"] = nn.Linear(before, classes)
     return AirNet(layers)
+
+
+@torch.no_grad()
+def begin_whitened(model: nn.Module, images: torch.Tensor) -> None:
+    """Airbench's initial weights, which about halve the epochs to an accuracy.
+
+    The first layer computes the principal components of the patches of `images` [n, c, h, w],
+    which are training images as the network gets them, each divided by its standard deviation,
+    and their negatives (a ReLU passes one of the two). It is frozen: no optimizer trains it and
+    nothing prunes it. A 3x3 convolution begins as the identity of as many channels as it can.
+    """
+    if not isinstance(model, AirNet):
+        raise SkinnyError(f"only airnet can begin whitened, not {type(model).__name__}")
+    for layer in model.modules():
+        if isinstance(layer, nn.Conv2d) and layer is not model.stem:
+            nn.init.dirac_(layer.weight[: layer.in_channels])
+    stem = model.get_parameter("stem.weight")
+    filters = _whitening(images, stem.shape[-1]).to(stem)
+    taken = filters[: len(stem) // 2]
+    stem[: len(taken)], stem[len(stem) // 2 :][: len(taken)] = taken, -taken
+    stem.requires_grad_(False)
+
+
+def _whitening(images: torch.Tensor, kernel: int) -> torch.Tensor:
+    """[c * kernel * kernel, c, kernel, kernel]: principal components by falling variance, each
+    divided by its standard deviation."""
+    channels = images.shape[1]
+    windows = images.double().unfold(2, kernel, 1).unfold(3, kernel, 1)  # [n, c, h, w, k, k]
+    patches = windows.permute(0, 2, 3, 1, 4, 5).reshape(-1, channels * kernel * kernel)
+    variances, components = torch.linalg.eigh(patches.T @ patches / len(patches))
+    scaled = components.T / (variances + _LEAST_VARIANCE).sqrt()[:, None]
+    return scaled.flip(0).reshape(-1, channels, kernel, kernel)

@@ -62,7 +62,7 @@ class Config:
     """What the run folder is called, before the hash of what decides the outcome."""
 
     data: str = "digits"
-    """digits, mnist, fashion-mnist, cifar10, cifar100, imagenet, folder:PATH, npz:PATH,
+    """digits, mnist, fashion-mnist, cifar10, cifar100, imagenet, imagenette, folder:PATH, npz:PATH,
     datasets:PATH (what Hugging Face's save_to_disk wrote), or your own as package.module:function.
     That is called with `split` ("train", "test") or `train` (True, False), if that is among its
     parameters, and returns a torch.utils.data.Dataset of (image, label)."""
@@ -75,7 +75,7 @@ class Config:
     augment: Augment = "none"
     """What training images go through: nothing, horizontal flips, or flips and shifted crops."""
     resize: int | None = None
-    """Images from a folder, or of datasets:PATH: what the shorter side is scaled to."""
+    """Images of imagenet, imagenette, a folder or datasets:PATH: what the shorter side becomes."""
     crop: int | None = None
     """The same: the side of the square that is cut out of them."""
     whiten: bool = False
@@ -86,15 +86,18 @@ class Config:
     as package.module:function. That is called with those of `classes`, `channels` and `image_size`
     (height, width) that are among its parameters, and returns a torch.nn.Module."""
     width: float | None = None
-    """Multiplies the widths of NIN and airnet."""
+    """Multiplies the widths of NIN, AlexNet and airnet."""
     batch_norm: bool | None = None
     """Batch normalisation after every convolution of NIN."""
     dropout: float | None = None
     """Dropout probability; each model has its own default."""
     init: Literal["he", "caffe"] | None = None
-    """Initial weights of NIN: He's rule, or N(0, 0.05^2) as in Caffe."""
+    """Initial weights of NIN and AlexNet: He's rule, or Gaussians as in Caffe."""
     last_relu: bool | None = None
     """A ReLU on NIN's class scores too, as in Caffe's model."""
+    whitened: bool = False
+    """Airnet begins as airbench does: its first layer whitens patches of training images and stays
+    so, its other convolutions begin as identities."""
 
     method: Method = "sdnn"
     """When to prune and restore: the paper's sdnn, a baseline, or dense for plain training."""

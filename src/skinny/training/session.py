@@ -24,6 +24,7 @@ from skinny.training.distributed import Ranks
 from skinny.training.validation import hold_out, share_of_test
 
 _DTYPE = {"bf16": torch.bfloat16, "fp16": torch.float16}
+_WHITENED_BY = 5000  # images whose patches the first layer whitens
 
 
 @dataclass
@@ -136,7 +137,10 @@ def build(
         share=ranks.share,
     )
     torch.manual_seed(config.seed)
-    model = build_model(config, dataset).to(target)
+    model = build_model(config, dataset)
+    if config.whitened:
+        models.begin_whitened(model, _some_images(config, dataset))
+    model = model.to(target)
     if config.channels_last:
         # Module.to with a memory format converts every four-dimensional parameter
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -179,6 +183,14 @@ def build(
         iht,
         scaler,
     )
+
+
+def _some_images(config: Config, dataset: data.Dataset) -> torch.Tensor:
+    """Training images as the network gets them, but for augmentation: the same for every seed."""
+    size = min(_WHITENED_BY, len(dataset.train.labels))
+    batches = data.training_batches(dataset, batch_size=size, seed=0, whiten=config.whiten)
+    images, _ = next(iter(batches.epoch(0)))
+    return images
 
 
 def load_data(config: Config, data_dir: str | None = None) -> data.Dataset:
