@@ -37,7 +37,7 @@ def test_the_first_layer_stays_whitened_and_whole_through_training_and_packing(c
     result = train(config, RunFolder(tmp_path / "run"))
     assert "stem.weight" not in result["weights"]
     state = skinny.unpack(tmp_path / "run" / "model.skinny")
-    torch.testing.assert_close(torch.from_numpy(state["stem.weight"]), stem, rtol=0, atol=0)
+    assert torch.equal(state["stem.weight"], stem)
 
 
 def test_every_seed_has_the_same_first_layer_and_other_weights_of_its_own(config):

@@ -90,5 +90,5 @@ def _whitening(images: torch.Tensor, kernel: int) -> torch.Tensor:
     windows = images.double().unfold(2, kernel, 1).unfold(3, kernel, 1)  # [n, c, h, w, k, k]
     patches = windows.permute(0, 2, 3, 1, 4, 5).reshape(-1, channels * kernel * kernel)
     variances, components = torch.linalg.eigh(patches.T @ patches / len(patches))
-    scaled = components.T / (variances + _LEAST_VARIANCE).sqrt()[:, None]
+    scaled: torch.Tensor = components.T / (variances + _LEAST_VARIANCE).sqrt()[:, None]
     return scaled.flip(0).reshape(-1, channels, kernel, kernel)
