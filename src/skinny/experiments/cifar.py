@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from skinny.experiments.arms import dense
+from skinny.experiments.arms import dense, sdnn
 from skinny.experiments.experiment import Arm, Experiment, Panel
 from skinny.experiments.settings import Scale, setting
 from skinny.training import Config, recipe
@@ -21,9 +21,21 @@ def cifar10(data: str, scale: Scale) -> Experiment:
         "cifar10",
         "All of CIFAR-10",
         "What does a fast network keep that is trained on all images?",
-        (Panel("airnet of half width", (dense(base), *skinny), against="dense"),),
+        (
+            Panel("airnet of half width", (dense(base), *skinny), against="dense"),
+            *_nin(scale),
+        ),
         seeds=(0, 1),
     )
+
+
+def _nin(scale: Scale) -> tuple[Panel, ...]:
+    """The paper's own network at a size that two cores can train."""
+    if scale != "paper":
+        return ()
+    base = recipe("cifar10-nin")
+    arms = (dense(base), sdnn(base, 0.5))
+    return (Panel("NIN of half width", arms, against="dense", few=1),)
 
 
 def _setting(scale: Scale) -> Config:

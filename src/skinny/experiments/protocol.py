@@ -22,8 +22,8 @@ def protocol(data: str, scale: Scale) -> Experiment:
     if scale != "smoke":  # where all would be digits, and LeNet-5 needs larger images
         settings["LeNet-5"] = lenet_setting("lenet-5", scale)
         # The paper's own networks at the scale `small`, whatever the scale: two cores can do that.
-        settings["NIN, 1,000 images of MNIST"] = _nin("mnist")
-        settings["NIN, 1,000 images of CIFAR-10"] = _nin("cifar10")
+        settings["NIN on 1,000 images of MNIST"] = _nin("mnist")
+        settings["NIN on 1,000 images of CIFAR-10"] = _nin("cifar10")
     return Experiment(
         "protocol",
         "Whose protocol?",
