@@ -16,14 +16,25 @@ forty --set method=gradual --set restart_lr=false
 forty --set dense=2 --set sparse=6 --set lr=0.1,0.05
 forty --set lr=0.2
 forty --set dense=8 --set sparse=12
+# More cycles, one schedule of the learning rate, and other methods at equal epochs.
+thirty() { sweep --seeds 100 101 102 "$@"; }
+thirty --set restart_lr=false
+thirty --set restart_lr=false --set dense=1 --set sparse=4,2
+thirty --set restart_lr=false --set dense=2 --set sparse=2
+thirty --set restart_lr=false --set method=acdc,gradual
+thirty --set dense=1 --set sparse=4
 skinny record search/lenet-300-100-search-* --into results/records/lenet-search.jsonl
 
 # The experiments themselves, on the test images.
 skinny reproduce lenet --scale paper --runs runs --records results/records/lenet.jsonl
-skinny reproduce protocol --scale paper --runs runs --records results/records/lenet.jsonl
+skinny reproduce protocol --scale paper --runs runs --records results/records/lenet.jsonl \
+  results/records/mnist-small.jsonl results/records/cifar10-small.jsonl
 skinny record runs/lenet-* --into results/records/lenet.jsonl
+for data in mnist cifar10; do
+  skinny record runs/$data-small-* --into results/records/$data-small.jsonl
+done
 skinny reproduce cifar10 --scale paper --runs runs --records results/records/cifar10.jsonl
-skinny record runs/cifar10-airnet-* --into results/records/cifar10.jsonl
+skinny record runs/cifar10-airnet-* runs/cifar10-nin-* --into results/records/cifar10.jsonl
 
 # What their packed files take and how they err, with exact and with rounded weights, and how long
 # the networks of seed 0 take (the second alone on its machine); and what other codecs make of the
