@@ -132,6 +132,9 @@ void dense_block(const TileInput& in, const ptrdiff_t* at, const float* weights,
                  size_t row, size_t rows, float* out, size_t stride,
                  const Accumulation& accumulation) {
   Vec sum[R][N];
+  if (accumulation.bias)  // what is stored comes into the cache while the sums are computed
+    for (size_t m = 0; m < R && m < rows; ++m)
+      for (int i = 0; i < N; ++i) __builtin_prefetch(out + m * stride + i * V, 1);
   for (size_t m = 0; m < R; ++m)
     if (m < rows)
       begin(sum[m], out + m * stride, row + m, accumulation);
