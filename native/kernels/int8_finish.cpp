@@ -67,7 +67,7 @@ void finish_vector(const int32_t* sums, const Int8Output& o, const Int8Piece* pi
       cells |= rounded(y * o.inverse, o.low, o.high, o.zero) << static_cast<int>(8 * c);
       continue;
     }
-    Vec bottom = Vec{} + o.low, top = Vec{} + o.high;
+    Vec bottom = splat(o.low), top = splat(o.high);
     y = y < bottom ? bottom : y;  // NaN stays
     y = y > top ? top : y;
     for (size_t p = 0; p < count; ++p)
@@ -81,9 +81,9 @@ void finish_vector(const int32_t* sums, const Int8Output& o, const Int8Piece* pi
 // Floats to which nothing is added, channel by channel.
 void finish_floats(const int32_t* sums, size_t stride, const Int8Output& o, const Int8Piece* pieces,
                    const uint32_t* first, size_t vectors) {
-  const Vec bottom = Vec{} + o.low, top = Vec{} + o.high;
+  const Vec bottom = splat(o.low), top = splat(o.high);
   for (size_t c = 0; c < o.channels; ++c) {
-    const Vec scale = Vec{} + o.scale[c], bias = Vec{} + o.bias[c];
+    const Vec scale = splat(o.scale[c]), bias = splat(o.bias[c]);
     float* to = o.to + c * o.to_stride;
     for (size_t i = 0; i < vectors; ++i) {
       Vec y = floats(*reinterpret_cast<const IVecAnywhere*>(sums + i * stride + c * V));
@@ -109,11 +109,11 @@ void finish_cells(const int32_t* sums, size_t stride, const Int8Output& o, const
                   const uint32_t* first, size_t vectors) {
   Vec scale[4], bias[4];
   for (int c = 0; c < 4; ++c) {
-    scale[c] = Vec{} + o.scale[c];
-    bias[c] = Vec{} + o.bias[c];
+    scale[c] = splat(o.scale[c]);
+    bias[c] = splat(o.bias[c]);
   }
-  const Vec low = Vec{} + o.low, high = Vec{} + o.high, inverse = Vec{} + o.inverse;
-  const Vec add_scale = Vec{} + o.add_scale;
+  const Vec low = splat(o.low), high = splat(o.high), inverse = splat(o.inverse);
+  const Vec add_scale = splat(o.add_scale);
   const __m512i zero = _mm512_set1_epi8(static_cast<char>(o.zero));
   const __m512i lanes = _mm512_set4_epi32(0x0C0C0C0C, 0x08080808, 0x04040404, 0);
   const __m512i first_bytes = _mm512_set4_epi32(0x0C, 0x08, 0x04, 0);  // of the cells of a lane
@@ -175,10 +175,10 @@ void finish_cells(const int32_t* sums, size_t stride, const Int8Output& o, const
                   const uint32_t* first, size_t vectors) {
   Vec scale[4], bias[4];
   for (int c = 0; c < 4; ++c) {
-    scale[c] = Vec{} + o.scale[c];
-    bias[c] = Vec{} + o.bias[c];
+    scale[c] = splat(o.scale[c]);
+    bias[c] = splat(o.bias[c]);
   }
-  const Vec high = Vec{} + o.high, inverse = Vec{} + o.inverse, add_scale = Vec{} + o.add_scale;
+  const Vec high = splat(o.high), inverse = splat(o.inverse), add_scale = splat(o.add_scale);
   const __m256i low = _mm256_set1_epi8(static_cast<char>(static_cast<int>(o.low) + o.zero));
   const __m256i zero = _mm256_set1_epi16(static_cast<int16_t>(o.zero));
   const __m256i cell = _mm256_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15,  //
