@@ -36,8 +36,9 @@ _CODE_SHARE = 16  # of the memory limit, for the code of one mode
 _DIVIDED = 10 << 20
 _DIVIDED_LANES = 16  # with fewer, images in vectors are no faster
 # Floats of dense weights that stay in a core's second-level cache: reading them once for a vector of
-# images gains nothing over reading them for each image, whose values stay there, too.
-_CACHED_WEIGHTS = 1 << 17
+# images gains nothing over reading them for each image. The values of an image mostly stay there,
+# too; those of a vector do not if they take more floats than this.
+_CACHED_WEIGHTS, _CACHED_VALUES = 1 << 17, 1 << 21
 _MOST_TEAMS = 64  # kept; more sizes of batches start anew
 
 
@@ -68,12 +69,12 @@ class Draft:
         start, boundary = self._start, self._boundary
         programs = {mode: self._program(mode) for mode in Mode}
         lower(programs[Mode.single], head, start, boundary)
+        lower(programs[Mode.interleaved], head, start, boundary)
         lower(programs[Mode.tail], tail, boundary, self._end)
-        if self._one_by_one(head, programs[Mode.single]):
+        division, lanes = None, self.engine.lanes()
+        if self._one_by_one(head, programs):
             self.programs = [programs[Mode.single], programs[Mode.tail]]
             return
-        lower(programs[Mode.interleaved], head, start, boundary)
-        division, lanes = None, self.engine.lanes()
         if lanes >= _DIVIDED_LANES and programs[Mode.interleaved].positions > MOST_CACHED // lanes:
             single = programs[Mode.single]
             division = split_head(
@@ -89,16 +90,20 @@ class Draft:
             lower(programs[Mode.interleaved], head[at:], value, boundary)
         self.programs = list(programs.values())
 
-    def _one_by_one(self, head: list[Layer], single: Program) -> bool:
+    def _one_by_one(self, head: list[Layer], programs: Mapping[Mode, Program]) -> bool:
         """Whether all images of a batch run one by one: vectors of images are for sparse weights,
-        whose code and indices are read once for all of them."""
-        convolutions = [layer for layer in head if layer.op == "conv"]
+        whose code and indices are read once for all of them, and for small images, whose rows
+        would not fill vectors."""
+        if programs[Mode.interleaved].positions <= _CACHED_VALUES // self.engine.lanes():
+            return False
         total = 0
-        for layer in convolutions:
-            if self.kernels.kernel(layer.node) != "dense" and not is_depthwise(single, layer):
-                return False
-            total += math.prod(self.kernels.shape(layer.node))
-        return bool(convolutions) and total <= _CACHED_WEIGHTS
+        for layer in head:
+            if layer.op == "conv":
+                depthwise = is_depthwise(programs[Mode.single], layer)
+                if not depthwise and self.kernels.kernel(layer.node) != "dense":
+                    return False
+                total += math.prod(self.kernels.shape(layer.node))
+        return 0 < total <= _CACHED_WEIGHTS
 
     def _program(self, mode: Mode) -> Program:
         return Program(self.engine, mode, self._shapes, self.kernels, self._threads)
