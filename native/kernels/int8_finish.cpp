@@ -231,7 +231,7 @@ using Four = void (*)(const int32_t* sums, size_t stride, const Int8Output&, con
 // The kernel for cells of four channels; null where there is none.
 inline Four kernel_for(const Int8Output& o) {
   if (!o.cells) return nullptr;
-  using Add = Int8Output::Add;
+  using Add [[maybe_unused]] = Int8Output::Add;
 #if defined(__AVX512F__)
   bool byte = o.low == static_cast<float>(-o.zero) && o.high == static_cast<float>(255 - o.zero);
   if (o.add == Add::floats)
