@@ -15,8 +15,8 @@ def main() -> None:
     chosen, options = given[:end] or names, given[end:]
     if unknown := set(chosen) - set(names):
         sys.exit(f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join(names)}")
-    if options and chosen not in (["inference"], ["int8"]):
-        sys.exit("inference and int8 take options: python -m benchmarks inference --help")
+    if options and chosen not in (["dense"], ["inference"], ["int8"]):
+        sys.exit("dense, inference and int8 take options: python -m benchmarks inference --help")
     for name in chosen:
         print(f"== {name}", flush=True)
         benchmark = importlib.import_module(f"benchmarks.{name}").main

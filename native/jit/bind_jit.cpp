@@ -115,6 +115,7 @@ void bind_assembler(nb::module_& m) {
   three("vfmadd231ps", static_cast<Three>(&Assembler::vfmadd231ps));
   memory("vfmadd231ps_memory", static_cast<Memory>(&Assembler::vfmadd231ps));
   memory("vfmadd231ps_broadcast", &Assembler::vfmadd231ps_broadcast);
+  memory("vinserti32x8_upper", &Assembler::vinserti32x8_upper);
   memory("vpdpbusd_broadcast", &Assembler::vpdpbusd_broadcast);
 }
 

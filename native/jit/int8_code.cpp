@@ -7,7 +7,7 @@
 namespace skinny::jit {
 namespace {
 
-constexpr size_t vpdpbusd_bytes = 7, load_bytes = 10;
+constexpr size_t vpdpbusd_bytes = 7, load_bytes = 10, insert_bytes = 12;
 constexpr size_t chunk_bytes = 14 << 10;  // of code that is run for all vectors, in the first cache
 constexpr Vector input{31};
 
@@ -17,7 +17,7 @@ Vector sum(size_t row) { return {static_cast<uint8_t>(row)}; }
 
 class Int8Generator {
  public:
-  explicit Int8Generator(const std::vector<int32_t>& offsets) : offsets_(offsets) {}
+  Int8Generator(const std::vector<int32_t>& offsets, int32_t gap) : offsets_(offsets), gap_(gap) {}
 
   std::vector<Int8Code::Chunk> add(const Int8Weights::Block& block) {
     std::vector<Int8Code::Chunk> chunks;
@@ -25,7 +25,7 @@ class Int8Generator {
     do {
       size_t end = tap, bytes = 0;
       for (; end < block.rows.size() && bytes < chunk_bytes; ++end)
-        bytes += load_bytes +
+        bytes += load_bytes + (gap_ ? insert_bytes : 0) +
                  vpdpbusd_bytes * static_cast<size_t>(__builtin_popcount(block.rows[end]));
       code_.align(64);
       size_t code = code_.size(), count = chunk(block, tap, end);
@@ -67,7 +67,9 @@ class Int8Generator {
     }
     for (size_t tap = begin; tap < end; ++tap) {
       if (block.rows[tap] == 0) continue;
-      code_.vmovups(input, {cells, 4 * offsets_[block.first_tap + tap]});
+      int32_t at = 4 * offsets_[block.first_tap + tap];
+      code_.vmovups(input, {cells, at});
+      if (gap_) code_.vinserti32x8_upper(input, input, {cells, at + 32 + 4 * gap_});
       for (uint32_t left = block.rows[tap]; left; left &= left - 1)
         code_.vpdpbusd_broadcast(sum(static_cast<size_t>(__builtin_ctz(left))), input, next());
     }
@@ -94,6 +96,7 @@ class Int8Generator {
 
   static constexpr int32_t reach = 512;  // bytes: 128 displacements of four bytes
   const std::vector<int32_t>& offsets_;
+  int32_t gap_;
   Assembler code_{Width::bits512};
   size_t read_ = 0;  // quads of a chunk
   int32_t base_ = 0;
@@ -106,11 +109,12 @@ size_t Int8Code::estimate(const Int8Weights& weights) {
 }
 
 std::unique_ptr<const Int8Code> Int8Code::make(const Int8Weights& weights,
-                                               const std::vector<int32_t>& offsets, size_t most) {
+                                               const std::vector<int32_t>& offsets, int32_t gap,
+                                               size_t most) {
   if (!weights.by_tap()) return nullptr;
-  if (weights.quads() * (vpdpbusd_bytes + load_bytes) > most) return nullptr;
-  if (*std::max_element(offsets.begin(), offsets.end()) >= 1 << 29) return nullptr;
-  Int8Generator generator(offsets);
+  if (weights.quads() * (vpdpbusd_bytes + load_bytes + insert_bytes) > most) return nullptr;
+  if (*std::max_element(offsets.begin(), offsets.end()) >= (1 << 29) - gap - 8) return nullptr;
+  Int8Generator generator(offsets, gap);
   std::vector<std::vector<Chunk>> blocks;
   for (const Int8Weights::Block& block : weights.blocks()) blocks.push_back(generator.add(block));
   std::optional<Executable> code = Executable::make(generator.code());

@@ -24,9 +24,10 @@ namespace skinny::jit {
 class Int8Code {
  public:
   // Null where there is no such code: on other processors, with SKINNY_JIT=0, for code of more than
-  // `most` bytes, and where the system refuses executable memory.
+  // `most` bytes, and where the system refuses executable memory. gap: as in Int8Rows.
   static std::unique_ptr<const Int8Code> make(const Int8Weights& weights,
-                                              const std::vector<int32_t>& offsets, size_t most);
+                                              const std::vector<int32_t>& offsets, int32_t gap,
+                                              size_t most);
   static size_t estimate(const Int8Weights& weights);  // of its bytes
   // As Int8Kernels::sums_by_tap, for a block of the weights; `quads` has room for those of a block
   // that are packed.

@@ -154,6 +154,11 @@ void Assembler::vfmadd231ps_broadcast(Vector sum, Vector a, const Address& b) {
   vector({2, 1, 0xB8}, sum, a, b, sizeof(float), true);
 }
 
+void Assembler::vinserti32x8_upper(Vector to, Vector a, const Address& upper) {
+  vector({3, 1, 0x3A}, to, a, upper, vector_bytes() / 2);
+  byte(1);
+}
+
 void Assembler::vpdpbusd_broadcast(Vector sum, Vector a, const Address& b) {
   vector({2, 1, 0x50}, sum, a, b, sizeof(int32_t), true);
 }

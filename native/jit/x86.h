@@ -59,12 +59,14 @@ class Assembler {
   void vfmadd231ps(Vector sum, Vector a, const Address& b);
   // The same with one float of memory for all lanes, {1to16}; 512 bits only.
   void vfmadd231ps_broadcast(Vector sum, Vector a, const Address& b);
+  // The lower half of a, and 256 bits of memory above it; 512 bits only.
+  void vinserti32x8_upper(Vector to, Vector a, const Address& upper);
   // sum += four products of a's unsigned and b's signed bytes, b being the same for all lanes.
   void vpdpbusd_broadcast(Vector sum, Vector a, const Address& b);
 
  private:
   struct Operation {
-    uint8_t map;     // of opcodes: 1 is 0F, 2 is 0F38
+    uint8_t map;     // of opcodes: 1 is 0F, 2 is 0F38, 3 is 0F3A
     uint8_t prefix;  // that is implied: 0 is none, 1 is 66
     uint8_t opcode;
   };

@@ -9,8 +9,8 @@ namespace {
 // left for a column of weights. Images of 224 columns have multiples of 7 in all their layers.
 constexpr int block_rows = 7;
 
-// The lanes of even index of two neighbouring vectors, in the order that takes one instruction;
-// in_order() undoes it.
+// The lanes of even (odd) index of two neighbouring vectors, in the order that takes one
+// instruction; in_order() undoes it.
 inline Vec even_lanes(Vec a, Vec b) {
 #if defined(__AVX512F__)
   return __builtin_shufflevector(a, b, 0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30);
@@ -18,6 +18,16 @@ inline Vec even_lanes(Vec a, Vec b) {
   return __builtin_shufflevector(a, b, 0, 2, 8, 10, 4, 6, 12, 14);
 #else
   return __builtin_shufflevector(a, b, 0, 2, 4, 6);
+#endif
+}
+
+inline Vec odd_lanes(Vec a, Vec b) {
+#if defined(__AVX512F__)
+  return __builtin_shufflevector(a, b, 1, 3, 17, 19, 5, 7, 21, 23, 9, 11, 25, 27, 13, 15, 29, 31);
+#elif defined(__AVX2__)
+  return __builtin_shufflevector(a, b, 1, 3, 9, 11, 5, 7, 13, 15);
+#else
+  return __builtin_shufflevector(a, b, 1, 3, 5, 7);
 #endif
 }
 
@@ -36,12 +46,6 @@ size_t output_of(size_t stride, size_t lane) {
   return stride == 1 ? lane : lane % 4 / 2 * (V / 2) + lane / 4 * 2 + lane % 2;
 }
 
-template <int S>
-inline Vec taps(const float* at) {
-  if constexpr (S == 1) return load(at);
-  else return even_lanes(load(at), load(at + V));
-}
-
 struct Block {
   size_t row, column;      // of the output
   size_t columns;          // of the whole output
@@ -49,9 +53,19 @@ struct Block {
   const uint32_t* masks;
 };
 
+#if defined(__AVX512F__)
+// The last vector of each row: a masked store takes no longer than another.
+template <int R>
+inline void write_some(const Vec (&sum)[R], const DenseDepthwise& own, const Block& at) {
+  float* out = own.out + at.row * own.out_stride + at.column;
+  size_t lanes = at.columns - at.column;
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r, out += own.out_stride) store_some(out, sum[r], lanes);
+}
+#else
 // The last vector of each row, where that of the last one must not be written whole.
 template <int R>
-__attribute__((noinline)) void write_some(const Vec* sum, const DenseDepthwise& own,
+__attribute__((noinline)) void write_rows(const Vec* sum, const DenseDepthwise& own,
                                           const Block& at) {
   size_t joined = own.out_stride == at.columns ? own.rows * at.columns : 0;
   for (size_t r = 0; r < R; ++r) {
@@ -63,6 +77,14 @@ __attribute__((noinline)) void write_some(const Vec* sum, const DenseDepthwise& 
   }
 }
 
+template <int R>
+inline void write_some(const Vec (&sum)[R], const DenseDepthwise& own, const Block& at) {
+  Vec kept[R];  // in memory, so that the sums need not be
+  for (int r = 0; r < R; ++r) kept[r] = sum[r];
+  write_rows<R>(kept, own, at);
+}
+#endif
+
 // Blocks of a row are computed from the last to the first, rows from the first to the last: where
 // rows follow each other without a gap, a row's last vector may reach into the next rows.
 template <int R>
@@ -71,37 +93,99 @@ inline void write(Vec (&sum)[R], const DenseDepthwise& own, const Block& at) {
   for (int r = 0; r < R; ++r) sum[r] = at_most(at_least(sum[r], low), high);
   size_t first = at.row * own.out_stride + at.column;
   size_t joined = own.out_stride == at.columns ? own.rows * at.columns : 0;
-  if (at.column + V > at.columns && first + (R - 1) * own.out_stride + V > joined) {
-    Vec kept[R];
-    for (int r = 0; r < R; ++r) kept[r] = sum[r];
-    return write_some<R>(kept, own, at);
-  }
+  if (at.column + V > at.columns && first + (R - 1) * own.out_stride + V > joined)
+    return write_some<R>(sum, own, at);
   float* out = own.out + first;
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r, out += own.out_stride) store(out, sum[r]);
 }
 
-// R rows of one vector. Each vector of taps is multiplied with the weights of all outputs it is
-// under; a column of the kernel's weights is in registers.
+// Which of a vector's taps exist. With AVX-512, a mask costs nothing where it is part of a load.
+#if defined(__AVX512F__)
+using Mask = __mmask16;
+inline Mask load_mask(const uint32_t* from) {
+  __m512i bits = _mm512_loadu_si512(from);
+  return _mm512_test_epi32_mask(bits, bits);
+}
+inline Vec masked(Vec v, Mask mask) { return _mm512_maskz_mov_ps(mask, v); }
+inline Vec load_masked(const float* at, Mask mask) { return _mm512_maskz_loadu_ps(mask, at); }
+#else
+using Mask = IVec;
+inline Mask load_mask(const uint32_t* from) {
+  IVec bits;
+  memcpy(&bits, from, sizeof bits);
+  return bits;
+}
+inline Vec masked(Vec v, Mask mask) {
+  return reinterpret_cast<Vec>(reinterpret_cast<IVec>(v) & mask);
+}
+inline Vec load_masked(const float* at, Mask mask) { return masked(load(at), mask); }
+#endif
+
+template <int S, bool Edge>
+inline Vec taps(const float* at, Mask mask) {
+  if constexpr (S == 1) return Edge ? load_masked(at, mask) : load(at);
+  Vec v = even_lanes(load(at), load(at + V));
+  return Edge ? masked(v, mask) : v;
+}
+
+// All taps of a row; with a stride of two, those of even and odd columns share their loads.
+template <int K, int S, bool Edge>
+inline void row_taps(const float* at, const Mask* masks, Vec (&tap)[K]) {
+  if constexpr (S == 1) {
+    for (int kx = 0; kx < K; ++kx)
+      tap[kx] = Edge ? load_masked(at + kx, masks[kx]) : load(at + kx);
+  } else {
+    for (int kx = 0; kx < K; kx += 2) {
+      Vec a = load(at + kx), b = load(at + kx + V);
+      tap[kx] = even_lanes(a, b);
+      if (kx + 1 < K) tap[kx + 1] = odd_lanes(a, b);
+    }
+    for (int kx = 0; Edge && kx < K; ++kx) tap[kx] = masked(tap[kx], masks[kx]);
+  }
+}
+
+// Row i of the input times a column of weights, for each output that it is under.
+template <int K, int S, int R>
+inline void add_row(Vec (&sum)[R], int i, Vec tap, const Vec* weights) {
+#pragma GCC unroll 8
+  for (int ky = 0; ky < K; ++ky)
+    if (i >= ky && (i - ky) % S == 0 && (i - ky) / S < R) sum[(i - ky) / S] += weights[ky] * tap;
+}
+
+template <int K>
+inline void load_weights(const DenseDepthwise& own, int kx, Vec* weights) {
+  for (int ky = 0; ky < K; ++ky) weights[ky] = splat(own.weights[ky * K + kx]);
+}
+
+// R rows of one vector. Where registers hold all weights, the taps of a row are loaded together;
+// elsewhere the kernel's columns come one after the other.
 template <int K, int S, int R, bool Edge>
 void block(const DenseDepthwise& own, const Block& at) {
   constexpr int under = (R - 1) * S + K;
   const float* const* in = own.in + at.row * S;
   Vec sum[R];
   for (Vec& v : sum) v = splat(own.bias);
-#pragma GCC unroll 1
-  for (int kx = 0; kx < K; ++kx) {
-    Vec weight[K];
-    for (int ky = 0; ky < K; ++ky) weight[ky] = splat(own.weights[ky * K + kx]);
-    IVec mask;
-    if (Edge) memcpy(&mask, at.masks + kx * V, sizeof mask);
+  if constexpr (many_registers && K == 3) {
+    Vec weights[K][K], tap[K];
+    Mask masks[K];
+    for (int kx = 0; kx < K; ++kx) load_weights<K>(own, kx, weights[kx]);
+    for (int kx = 0; Edge && kx < K; ++kx) masks[kx] = load_mask(at.masks + kx * V);
 #pragma GCC unroll 32
     for (int i = 0; i < under; ++i) {
-      Vec v = taps<S>(in[i] + at.first + kx);
-      if (Edge) v = reinterpret_cast<Vec>(reinterpret_cast<IVec>(v) & mask);
-#pragma GCC unroll 8
-      for (int ky = 0; ky < K; ++ky)
-        if (i >= ky && (i - ky) % S == 0 && (i - ky) / S < R) sum[(i - ky) / S] += weight[ky] * v;
+      row_taps<K, S, Edge>(in[i] + at.first, masks, tap);
+      for (int kx = 0; kx < K; ++kx) add_row<K, S, R>(sum, i, tap[kx], weights[kx]);
+    }
+  } else {
+#pragma GCC unroll 1
+    for (int kx = 0; kx < K; ++kx) {
+      Vec weights[K];
+      Mask mask{};
+      load_weights<K>(own, kx, weights);
+      if (Edge) mask = load_mask(at.masks + kx * V);
+#pragma GCC unroll 32
+      for (int i = 0; i < under; ++i)
+        add_row<K, S, R>(sum, i, taps<S, Edge>(in[i] + at.first + kx, mask), weights);
     }
   }
   if constexpr (S == 2)

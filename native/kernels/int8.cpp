@@ -54,8 +54,14 @@ inline IVec dot(IVec sum, IVec x, IVec w) {
 }
 #endif
 
+template <bool Halves>
+inline IVec cells_at(const float* at, ptrdiff_t gap) {
+  if constexpr (Halves) return (IVec)join_lanes(load(at), V / 2, load(at + gap));
+  else return load_cells(at);
+}
+
 #define SKINNY_SUMS(attribute, name, prepared, product)                                          \
-  template <int N>                                                                               \
+  template <int N, bool Halves>                                                                  \
   attribute void name##_of(const Int8Rows& rows, const float* const* in, int32_t* sums) {        \
     for (size_t row = 0; row < rows.rows; ++row) {                                               \
       IVec sum[N];                                                                               \
@@ -64,30 +70,35 @@ inline IVec dot(IVec sum, IVec x, IVec w) {
         const auto weight = prepared(rows.quads[q]);                                             \
         ptrdiff_t offset = rows.offsets[rows.taps[q]];                                           \
         for (int i = 0; i < N; ++i)                                                              \
-          sum[i] = product(sum[i], load_cells(in[i] + offset), weight);                          \
+          sum[i] = product(sum[i], cells_at<Halves>(in[i] + offset, rows.gap), weight);          \
       }                                                                                          \
       for (int i = 0; i < N; ++i)                                                                \
         *reinterpret_cast<IVecAnywhere*>(sums + (static_cast<size_t>(i) * rows.rows + row) * V) = \
             sum[i];                                                                              \
     }                                                                                            \
   }                                                                                              \
-  attribute void name(const Int8Rows& rows, const float* const* in, size_t vectors,              \
-                      int32_t* sums) {                                                           \
+  template <bool Halves>                                                                         \
+  attribute void name##_all(const Int8Rows& rows, const float* const* in, size_t vectors,        \
+                            int32_t* sums) {                                                     \
     while (vectors) {                                                                            \
       size_t done = vectors >= 8 ? 8 : vectors >= 4 ? 4 : vectors >= 2 ? 2 : 1;                  \
-      if (done == 8) name##_of<8>(rows, in, sums);                                               \
-      if (done == 4) name##_of<4>(rows, in, sums);                                               \
-      if (done == 2) name##_of<2>(rows, in, sums);                                               \
-      if (done == 1) name##_of<1>(rows, in, sums);                                               \
+      if (done == 8) name##_of<8, Halves>(rows, in, sums);                                       \
+      if (done == 4) name##_of<4, Halves>(rows, in, sums);                                       \
+      if (done == 2) name##_of<2, Halves>(rows, in, sums);                                       \
+      if (done == 1) name##_of<1, Halves>(rows, in, sums);                                       \
       in += done;                                                                                \
       vectors -= done;                                                                           \
       sums += done * rows.rows * V;                                                              \
     }                                                                                            \
+  }                                                                                              \
+  attribute void name(const Int8Rows& rows, const float* const* in, size_t vectors,              \
+                      int32_t* sums) {                                                           \
+    (rows.gap ? name##_all<true> : name##_all<false>)(rows, in, vectors, sums);                  \
   }
 
 // For generated code's order of quads, where there is no code.
 #define SKINNY_SUMS_BY_TAP(attribute, name, prepared, product)                                   \
-  template <int N>                                                                               \
+  template <int N, bool Halves>                                                                  \
   attribute void name##_of(const Int8Rows& rows, const float* const* in, int32_t* sums) {        \
     IVecAnywhere* sum[N];                                                                        \
     for (int i = 0; i < N; ++i) {                                                                \
@@ -97,7 +108,7 @@ inline IVec dot(IVec sum, IVec x, IVec w) {
     const int32_t* quad = rows.quads;                                                            \
     for (size_t t = 0; t < rows.taps_count; ++t) {                                               \
       IVec x[N];                                                                                 \
-      for (int i = 0; i < N; ++i) x[i] = load_cells(in[i] + rows.offsets[t]);                    \
+      for (int i = 0; i < N; ++i) x[i] = cells_at<Halves>(in[i] + rows.offsets[t], rows.gap);    \
       for (uint32_t left = rows.tap_rows[t]; left; left &= left - 1) {                           \
         int row = __builtin_ctz(left);                                                           \
         auto weight = prepared(*quad++);                                                         \
@@ -105,17 +116,22 @@ inline IVec dot(IVec sum, IVec x, IVec w) {
       }                                                                                          \
     }                                                                                            \
   }                                                                                              \
-  attribute void name(const Int8Rows& rows, const float* const* in, size_t vectors,              \
-                      int32_t* sums) {                                                           \
+  template <bool Halves>                                                                         \
+  attribute void name##_all(const Int8Rows& rows, const float* const* in, size_t vectors,        \
+                            int32_t* sums) {                                                     \
     while (vectors) {                                                                            \
       size_t done = vectors >= 4 ? 4 : vectors >= 2 ? 2 : 1;                                     \
-      if (done == 4) name##_of<4>(rows, in, sums);                                               \
-      if (done == 2) name##_of<2>(rows, in, sums);                                               \
-      if (done == 1) name##_of<1>(rows, in, sums);                                               \
+      if (done == 4) name##_of<4, Halves>(rows, in, sums);                                       \
+      if (done == 2) name##_of<2, Halves>(rows, in, sums);                                       \
+      if (done == 1) name##_of<1, Halves>(rows, in, sums);                                       \
       in += done;                                                                                \
       vectors -= done;                                                                           \
       sums += done * rows.rows * V;                                                              \
     }                                                                                            \
+  }                                                                                              \
+  attribute void name(const Int8Rows& rows, const float* const* in, size_t vectors,              \
+                      int32_t* sums) {                                                           \
+    (rows.gap ? name##_all<true> : name##_all<false>)(rows, in, vectors, sums);                  \
   }
 
 SKINNY_SUMS(, sums, flipped, dot)

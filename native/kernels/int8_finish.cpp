@@ -67,7 +67,7 @@ void finish_vector(const int32_t* sums, const Int8Output& o, const Int8Piece* pi
       cells |= rounded(y * o.inverse, o.low, o.high, o.zero) << static_cast<int>(8 * c);
       continue;
     }
-    Vec bottom = Vec{} + o.low, top = Vec{} + o.high;
+    Vec bottom = splat(o.low), top = splat(o.high);
     y = y < bottom ? bottom : y;  // NaN stays
     y = y > top ? top : y;
     for (size_t p = 0; p < count; ++p)
@@ -81,9 +81,9 @@ void finish_vector(const int32_t* sums, const Int8Output& o, const Int8Piece* pi
 // Floats to which nothing is added, channel by channel.
 void finish_floats(const int32_t* sums, size_t stride, const Int8Output& o, const Int8Piece* pieces,
                    const uint32_t* first, size_t vectors) {
-  const Vec bottom = Vec{} + o.low, top = Vec{} + o.high;
+  const Vec bottom = splat(o.low), top = splat(o.high);
   for (size_t c = 0; c < o.channels; ++c) {
-    const Vec scale = Vec{} + o.scale[c], bias = Vec{} + o.bias[c];
+    const Vec scale = splat(o.scale[c]), bias = splat(o.bias[c]);
     float* to = o.to + c * o.to_stride;
     for (size_t i = 0; i < vectors; ++i) {
       Vec y = floats(*reinterpret_cast<const IVecAnywhere*>(sums + i * stride + c * V));
@@ -97,19 +97,23 @@ void finish_floats(const int32_t* sums, size_t stride, const Int8Output& o, cons
 }
 
 #if defined(__AVX512F__)
-// Cells of four channels, without branches. Where the limits are those of a byte (Whole), numbers are
-// packed with saturation, and NaN, the smallest integer, becomes 0; else the low byte of each rounded
-// number goes to its place in the cell, and the zero point is added to all bytes at once.
-template <Int8Output::Add add, bool Whole>
+// How numbers are limited. `byte`: they are packed with saturation, and NaN, the smallest integer,
+// becomes 0. `positive`: the same where the zero point is 0 and no number is too large for an integer.
+// Else the low byte of each rounded number goes to its place in the cell, and the zero point is added
+// to all bytes at once.
+enum class Limits { any, byte, positive };
+
+// Cells of four channels, without branches.
+template <Int8Output::Add add, Limits limits>
 void finish_cells(const int32_t* sums, size_t stride, const Int8Output& o, const Int8Piece* pieces,
                   const uint32_t* first, size_t vectors) {
   Vec scale[4], bias[4];
   for (int c = 0; c < 4; ++c) {
-    scale[c] = Vec{} + o.scale[c];
-    bias[c] = Vec{} + o.bias[c];
+    scale[c] = splat(o.scale[c]);
+    bias[c] = splat(o.bias[c]);
   }
-  const Vec low = Vec{} + o.low, high = Vec{} + o.high, inverse = Vec{} + o.inverse;
-  const Vec add_scale = Vec{} + o.add_scale;
+  const Vec low = splat(o.low), high = splat(o.high), inverse = splat(o.inverse);
+  const Vec add_scale = splat(o.add_scale);
   const __m512i zero = _mm512_set1_epi8(static_cast<char>(o.zero));
   const __m512i lanes = _mm512_set4_epi32(0x0C0C0C0C, 0x08080808, 0x04040404, 0);
   const __m512i first_bytes = _mm512_set4_epi32(0x0C, 0x08, 0x04, 0);  // of the cells of a lane
@@ -136,8 +140,10 @@ void finish_cells(const int32_t* sums, size_t stride, const Int8Output& o, const
         added = floats((IVec)one - o.add_zero) * add_scale;
       }
       if (add != Int8Output::Add::nothing) y = y + added;
-      if (Whole) {
-        whole[c] = _mm512_cvtps_epi32(_mm512_min_ps(high, y * inverse));
+      if (limits != Limits::any) {
+        Vec scaled = y * inverse;
+        if (limits == Limits::byte) scaled = _mm512_min_ps(high, scaled);
+        whole[c] = _mm512_cvtps_epi32(scaled);
         continue;
       }
       auto rounded_bits = (__m512i)(limited(y * inverse, low, high) + shifter);
@@ -146,12 +152,14 @@ void finish_cells(const int32_t* sums, size_t stride, const Int8Output& o, const
       else
         cells = _mm512_mask_shuffle_epi8(cells, 0x1111111111111111ull << c, rounded_bits, lanes);
     }
-    if (Whole) {
+    if (limits != Limits::any) {
       __m512i low_pair = _mm512_packs_epi32(whole[0], whole[1]);
       __m512i high_pair = _mm512_packs_epi32(whole[2], whole[3]);
-      cells = _mm512_packus_epi16(_mm512_adds_epi16(low_pair, wide_zero),
-                                  _mm512_adds_epi16(high_pair, wide_zero));
-      cells = _mm512_shuffle_epi8(cells, cell);
+      if (limits == Limits::byte) {
+        low_pair = _mm512_adds_epi16(low_pair, wide_zero);
+        high_pair = _mm512_adds_epi16(high_pair, wide_zero);
+      }
+      cells = _mm512_shuffle_epi8(_mm512_packus_epi16(low_pair, high_pair), cell);
     } else {
       cells = _mm512_add_epi8(cells, zero);
     }
@@ -167,10 +175,10 @@ void finish_cells(const int32_t* sums, size_t stride, const Int8Output& o, const
                   const uint32_t* first, size_t vectors) {
   Vec scale[4], bias[4];
   for (int c = 0; c < 4; ++c) {
-    scale[c] = Vec{} + o.scale[c];
-    bias[c] = Vec{} + o.bias[c];
+    scale[c] = splat(o.scale[c]);
+    bias[c] = splat(o.bias[c]);
   }
-  const Vec high = Vec{} + o.high, inverse = Vec{} + o.inverse, add_scale = Vec{} + o.add_scale;
+  const Vec high = splat(o.high), inverse = splat(o.inverse), add_scale = splat(o.add_scale);
   const __m256i low = _mm256_set1_epi8(static_cast<char>(static_cast<int>(o.low) + o.zero));
   const __m256i zero = _mm256_set1_epi16(static_cast<int16_t>(o.zero));
   const __m256i cell = _mm256_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15,  //
@@ -205,32 +213,56 @@ void finish_cells(const int32_t* sums, size_t stride, const Int8Output& o, const
 }
 #endif
 
+// Four of the channels, or the last ones.
+inline Int8Output four_of(const Int8Output& o, size_t channel) {
+  Int8Output part = o;
+  part.scale += channel;
+  part.bias += channel;
+  part.channels = o.channels - channel < 4 ? o.channels - channel : 4;
+  part.to += (o.cells ? channel / 4 : channel) * o.to_stride;
+  if (o.add != Int8Output::Add::nothing)
+    part.from += (o.add == Int8Output::Add::cells ? channel / 4 : channel) * o.from_stride;
+  return part;
+}
+
+using Four = void (*)(const int32_t* sums, size_t stride, const Int8Output&, const Int8Piece*,
+                      const uint32_t* first, size_t vectors);
+
+// The kernel for cells of four channels; null where there is none.
+inline Four kernel_for(const Int8Output& o) {
+  if (!o.cells) return nullptr;
+  using Add [[maybe_unused]] = Int8Output::Add;
+#if defined(__AVX512F__)
+  bool byte = o.low == static_cast<float>(-o.zero) && o.high == static_cast<float>(255 - o.zero);
+  if (o.add == Add::floats)
+    return byte ? finish_cells<Add::floats, Limits::byte> : finish_cells<Add::floats, Limits::any>;
+  if (o.add == Add::cells)
+    return byte ? finish_cells<Add::cells, Limits::byte> : finish_cells<Add::cells, Limits::any>;
+  if (!byte) return finish_cells<Add::nothing, Limits::any>;
+  return o.zero == 0 && o.bounded ? finish_cells<Add::nothing, Limits::positive>
+                                  : finish_cells<Add::nothing, Limits::byte>;
+#elif defined(__AVX2__)
+  if (o.add == Add::floats) return finish_cells<Add::floats>;
+  return o.add == Add::cells ? finish_cells<Add::cells> : finish_cells<Add::nothing>;
+#else
+  return nullptr;
+#endif
+}
+
 void finish(const int32_t* sums, size_t stride, const Int8Output& o, const Int8Piece* pieces,
             const uint32_t* first, size_t vectors) {
-#if defined(__AVX512F__)
-  if (o.cells && o.channels == 4) {
-    using Add = Int8Output::Add;
-    bool whole = o.low == static_cast<float>(-o.zero) && o.high == static_cast<float>(255 - o.zero);
-    auto run = whole ? finish_cells<Add::nothing, true> : finish_cells<Add::nothing, false>;
-    if (o.add == Add::floats)
-      run = whole ? finish_cells<Add::floats, true> : finish_cells<Add::floats, false>;
-    if (o.add == Add::cells)
-      run = whole ? finish_cells<Add::cells, true> : finish_cells<Add::cells, false>;
-    return run(sums, stride, o, pieces, first, vectors);
-  }
-#elif defined(__AVX2__)
-  if (o.cells && o.channels == 4) {
-    using Add = Int8Output::Add;
-    auto run = o.add == Add::cells    ? finish_cells<Add::cells>
-               : o.add == Add::floats ? finish_cells<Add::floats>
-                                      : finish_cells<Add::nothing>;
-    return run(sums, stride, o, pieces, first, vectors);
-  }
-#endif
   if (!o.cells && o.add == Int8Output::Add::nothing)
     return finish_floats(sums, stride, o, pieces, first, vectors);
-  for (size_t i = 0; i < vectors; ++i, sums += stride)
-    finish_vector(sums, o, pieces + first[i], first[i + 1] - first[i]);
+  Four run = kernel_for(o);
+  for (size_t channel = 0; channel < o.channels; channel += 4, sums += 4 * V) {
+    Int8Output part = four_of(o, channel);
+    if (run && part.channels == 4) {
+      run(sums, stride, part, pieces, first, vectors);
+      continue;
+    }
+    for (size_t i = 0; i < vectors; ++i)
+      finish_vector(sums + i * stride, part, pieces + first[i], first[i + 1] - first[i]);
+  }
 }
 
 }  // namespace

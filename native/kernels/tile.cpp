@@ -126,12 +126,16 @@ size_t expand(const uint8_t* masks, size_t rows, size_t bytes, uint8_t* indices)
 
 constexpr int M = many_registers ? 6 : 3;  // 6 x 4 sums in 32 registers, or 3 x 4 in 16
 
-template <int N>
+// R of the M output channels whose weights lie together, or `rows` of these.
+template <int R, int N>
 void dense_block(const TileInput& in, const ptrdiff_t* at, const float* weights, size_t taps,
                  size_t row, size_t rows, float* out, size_t stride,
                  const Accumulation& accumulation) {
-  Vec sum[M][N];
-  for (size_t m = 0; m < M; ++m)
+  Vec sum[R][N];
+  if (accumulation.bias)  // what is stored comes into the cache while the sums are computed
+    for (size_t m = 0; m < R && m < rows; ++m)
+      for (int i = 0; i < N; ++i) __builtin_prefetch(out + m * stride + i * V, 1);
+  for (size_t m = 0; m < R; ++m)
     if (m < rows)
       begin(sum[m], out + m * stride, row + m, accumulation);
     else
@@ -139,12 +143,18 @@ void dense_block(const TileInput& in, const ptrdiff_t* at, const float* weights,
   for (size_t t = 0; t < taps; ++t, weights += M) {
     Vec value[N];
     for (int i = 0; i < N; ++i) value[i] = load(in.data + in.offsets[t] + at[i]);
-    each_of<M>(weights, [&](int m, Vec weight) {
+    each_of<R>(weights, [&](int m, Vec weight) {
       for (int i = 0; i < N; ++i) sum[m][i] += weight * value[i];
     });
   }
-  for (size_t m = 0; m < M && m < rows; ++m) finish(sum[m], out + m * stride, accumulation);
+  for (size_t m = 0; m < R && m < rows; ++m) finish(sum[m], out + m * stride, accumulation);
 }
+
+using DenseBlock = void (*)(const TileInput&, const ptrdiff_t*, const float*, size_t, size_t, size_t,
+                            float*, size_t, const Accumulation&);
+template <int R>
+constexpr DenseBlock dense_blocks[] = {nullptr, dense_block<R, 1>, dense_block<R, 2>,
+                                       dense_block<R, 3>, dense_block<R, 4>};
 
 void dense(const TileInput& in, int rows, int vectors, const DenseTaps& taps, float* out,
            size_t stride, const Accumulation& accumulation) {
@@ -152,15 +162,15 @@ void dense(const TileInput& in, int rows, int vectors, const DenseTaps& taps, fl
   int count = rows * vectors;
   for (int i = 0; i < count; ++i) at[i] = i / vectors * in.row_stride + i % vectors * V;
   const float* weights = taps.weights;
-  for (size_t row = 0; row < taps.rows; row += M, out += M * stride, weights += M * taps.taps)
-    for (int i = 0; i < count; i += 4) {
-      auto block = count - i >= 4   ? dense_block<4>
-                   : count - i == 3 ? dense_block<3>
-                   : count - i == 2 ? dense_block<2>
-                                    : dense_block<1>;
-      block(in, at + i, weights, taps.taps, row, taps.rows - row, out + i * V, stride,
-            accumulation);
-    }
+  for (size_t row = 0; row < taps.rows; row += M, out += M * stride, weights += M * taps.taps) {
+    size_t rows = taps.rows - row;  // the last ones are few: a third or two of a block
+    auto blocks = 3 * rows <= M       ? dense_blocks<M / 3>
+                  : 3 * rows <= 2 * M ? dense_blocks<2 * M / 3>
+                                      : dense_blocks<M>;
+    for (int i = 0; i < count; i += 4)
+      blocks[count - i < 4 ? count - i : 4](in, at + i, weights, taps.taps, row, rows, out + i * V,
+                                            stride, accumulation);
+  }
 }
 
 void copy(const float* from, ptrdiff_t from_stride, float* to, ptrdiff_t to_stride, size_t rows,

@@ -20,8 +20,17 @@ void Quantize::run(const ThreadContext& context) const {
   size_t rows = row ? 1 : v.height, length = row ? v.height * v.width : v.width;
   auto [begin, end] = context.partition(source_.shape[0] * v.channels * rows);
   float gathered[4][at_once];
-  for (size_t i = begin; i < end; ++i) {
-    size_t y = i % rows, quad = i / rows % v.channels, sample = i / rows / v.channels;
+  const auto quantize = int8_kernels().quantize;
+  const float inverse = to_.inverse();
+  size_t y = begin % rows, quad = begin / rows % v.channels, sample = begin / rows / v.channels;
+  auto next = [&] {
+    if (++y < rows) return;
+    y = 0;
+    if (++quad < v.channels) return;
+    quad = 0;
+    ++sample;
+  };
+  for (size_t i = begin; i < end; ++i, next()) {
     float* channel = context.arena + v.offset + sample * target_.sample_stride +
                      quad * v.channel_stride;
     if (y == 0) fill_around(channel, v, to_.zero);
@@ -31,7 +40,7 @@ void Quantize::run(const ThreadContext& context) const {
     const float* rows_of[4] = {};
     if (s[3] == 1 || length == 1) {
       for (size_t c = 0; c < count; ++c) rows_of[c] = from + c * s[1];
-      int8_kernels().quantize(rows_of, length, to_.inverse(), to_.zero, to);
+      quantize(rows_of, length, inverse, to_.zero, to);
       continue;
     }
     for (size_t x = 0; x < length; x += at_once) {
@@ -39,7 +48,7 @@ void Quantize::run(const ThreadContext& context) const {
       for (size_t j = 0; j < some; ++j)
         for (size_t c = 0; c < count; ++c) gathered[c][j] = from[c * s[1] + (x + j) * s[3]];
       for (size_t c = 0; c < count; ++c) rows_of[c] = gathered[c];
-      int8_kernels().quantize(rows_of, some, to_.inverse(), to_.zero, to + x);
+      quantize(rows_of, some, inverse, to_.zero, to + x);
     }
   }
 }

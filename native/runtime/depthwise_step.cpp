@@ -96,7 +96,7 @@ Depthwise::Strip Depthwise::strip(size_t index) const {
 
 // The rows under a strip, where they lie. The first row of the arena has no floats before it to read:
 // it is copied.
-const float* const* Depthwise::rows_of(const ThreadContext& context, const Strip& own) const {
+const float** Depthwise::rows_of(const ThreadContext& context, const Strip& own) const {
   View in = in_.shifted(own.sample * samples_.in_stride);
   size_t count = rows_under(own.rows), padding = shape_.padding[0];
   size_t begin = own.first * shape_.stride[0];  // counted from the padding
@@ -119,6 +119,29 @@ const float* const* Depthwise::rows_of(const ThreadContext& context, const Strip
   return rows;
 }
 
+// The strip after this one.
+void Depthwise::next(Strip& own) const {
+  own.first += strip_rows_;
+  if (own.first >= out_.height) {
+    own.first = 0;
+    if (++own.channel == in_.channels) {
+      own.channel = 0;
+      ++own.sample;
+    }
+  }
+  own.rows = std::min(strip_rows_, out_.height - own.first);
+}
+
+// Small images have a strip for each channel: its rows are those of the channel before, further on,
+// unless these are copies.
+bool Depthwise::advance(const float** rows, const Strip& own) const {
+  if (strips_ > 1 || own.channel == 0 || in_.at(own.channel - 1) < columns_.padding) return false;
+  size_t count = rows_under(own.rows), begin = std::min(shape_.padding[0], count);
+  size_t end = std::min(begin + in_.height, count);
+  for (size_t i = begin; i < end; ++i) rows[i] += in_.channel_stride;
+  return true;
+}
+
 // Strips that follow each other without a gap are activated together, while they are in the cache.
 void Depthwise::run_direct(const ThreadContext& context, Range items) const {
   constexpr size_t enough = 2048;  // floats
@@ -130,15 +153,17 @@ void Depthwise::run_direct(const ThreadContext& context, Range items) const {
           .activate(epilogue_.activation, begin, begin, static_cast<size_t>(end - begin));
     begin = end;
   };
-  for (size_t item = items.begin; item < items.end; ++item) {
-    Strip own = strip(item);
+  Strip own = strip(items.begin);
+  const DenseDepthwiseKernels& kernels = SKINNY_CHOOSE(dense_depthwise);
+  const float** rows = nullptr;
+  for (size_t item = items.begin; item < items.end; ++item, next(own)) {
     View out = out_.shifted(own.sample * samples_.out_stride);
-    const float* const* rows = rows_of(context, own);
+    if (!rows || !advance(rows, own)) rows = rows_of(context, own);
     for (size_t o = own.channel * each; o < (own.channel + 1) * each; ++o) {
       float* to = context.at(out.at(o, own.first));
-      SKINNY_CHOOSE(dense_depthwise)
-          .convolve(columns_, {weights_.data() + o * taps, masks_.data(), rows, to, out.row_stride,
-                               own.rows, epilogue_.bias[o], epilogue_.low, epilogue_.high});
+      kernels.convolve(columns_, {weights_.data() + o * taps, masks_.data(), rows, to,
+                                  out.row_stride, own.rows, epilogue_.bias[o], epilogue_.low,
+                                  epilogue_.high});
       if (epilogue_.activation.kind == ActivationKind::none) continue;
       if (out.row_stride != out.width) {
         activate(own, to);

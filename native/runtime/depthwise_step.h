@@ -37,7 +37,9 @@ class Depthwise : public Step {
   void plan_direct(std::vector<float> weights);
   void plan_copies(const std::vector<float>& weights);
   Strip strip(size_t index) const;
-  const float* const* rows_of(const ThreadContext& context, const Strip& strip) const;
+  void next(Strip& strip) const;
+  const float** rows_of(const ThreadContext& context, const Strip& strip) const;
+  bool advance(const float** rows, const Strip& strip) const;
   void run_direct(const ThreadContext& context, Range items) const;
   void activate(const Strip& strip, float* to) const;
   void load(const ThreadContext& context, const Strip& strip, float* to) const;

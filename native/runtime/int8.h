@@ -27,6 +27,8 @@ struct Int8Rows {
   const int32_t* start;      // of each row's sum
   const int32_t* offsets;    // of each tap, in cells
   size_t taps_count, rows;
+  // Vectors of two rows of half a vector each: the cells between the two. 0: vectors of one row.
+  ptrdiff_t gap;
 };
 
 // Lanes of a vector that are neighbours in the output: `count` lanes from `first` on. The offsets
@@ -36,18 +38,19 @@ struct Int8Piece {
   uint16_t first, count;
 };
 
-// What becomes of the sums of up to four output channels.
+// What becomes of the sums of output channels.
 struct Int8Output {
   const float *scale, *bias;  // of each of the channels
-  size_t channels;            // 1 to 4
+  size_t channels;
   bool cells;                 // or floats
   float low, high;            // floats: clamped to these; cells: limits of the integer minus `zero`
   float inverse;              // cells: of the scale
   int32_t zero;
-  float* to;                  // the cells, or the floats of the first channel
-  size_t to_stride;           // from one channel's floats to the next
+  bool bounded;               // cells: every sum, scaled, is an integer of 32 bits
+  float* to;                  // the cells of the first four channels, or the floats of the first
+  size_t to_stride;           // to the cells of the next four, or the floats of the next
   enum class Add : int { nothing, floats, cells } add;  // a value that is added before
-  const float* from;
+  const float* from;          // as `to`
   size_t from_stride;
   float add_scale;
   int32_t add_zero;

@@ -1,6 +1,7 @@
 #include "int8_steps.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "cell_fill.h"
 #include "require.h"
@@ -29,21 +30,27 @@ ConvInt8::ConvInt8(const CellImage& source, size_t samples, size_t height, size_
       added_(added) {
   require(offsets_.size() == weights_->taps(), "an offset for each tap is needed");
   for (int32_t offset : offsets_) require(offset >= 0, "a tap's offset must not be negative");
-  size_t lanes = int8_kernels().lanes, stride = source_.view.row_stride;
-  size_t flat = divide_up((height - 1) * stride + width, lanes);
+  for (size_t o = 0; o < weights_->outputs(); ++o) {
+    float most = 0x1p31f * std::abs(weights_->scale()[o]) + std::abs(weights_->bias()[o]);
+    bounded_ = bounded_ && most * std::abs(target_.quantization.inverse()) < 0x1p31f;
+  }
+  size_t stride = source_.view.row_stride;
   size_t out_rows = target_.cells ? target_.cells->view.row_stride : target_.floats->strides[2];
   size_t add_rows = added_.cells    ? added_.cells->view.row_stride
                     : added_.floats ? added_.floats->strides[2]
                                     : stride;
   if (uses_int8_pairs(*weights_) && source_.view.channel_stride)
     window_ = PairWindow::make(offsets_, source_.view.channel_stride, stride, height, width);
-  add_slots(stride, flat < height * divide_up(width, lanes), out_rows, add_rows);
+  add_slots(stride, out_rows, add_rows);
 }
 
-// The vectors of an image, and where their lanes go: row by row, or all rows as one long one, with
-// what lies between them.
-void ConvInt8::add_slots(size_t stride, bool flat, size_t out_rows, size_t add_rows) {
-  size_t lanes = int8_kernels().lanes;
+// The vectors of an image, and where their lanes go: row by row; two rows of half a vector at a time;
+// or all rows as one long one, with what lies between them.
+void ConvInt8::add_slots(size_t stride, size_t out_rows, size_t add_rows) {
+  size_t lanes = int8_kernels().lanes, whole = (height_ - 1) * stride + width_;
+  bool flat = divide_up(whole, lanes) < height_ * divide_up(width_, lanes);
+  bool halves = !window_ && 2 * width_ == lanes && height_ % 2 == 0 && stride > width_;
+  if (halves) gap_ = static_cast<int32_t>(stride - width_);
   auto offset = [](size_t row, size_t rows, size_t position, size_t row_begin) {
     return static_cast<int32_t>(static_cast<int64_t>(row * rows + position) -
                                 static_cast<int64_t>(row_begin));
@@ -53,9 +60,10 @@ void ConvInt8::add_slots(size_t stride, bool flat, size_t out_rows, size_t add_r
     for (size_t p = position; p < end;) {
       size_t row = p / stride, row_end = std::min(row * stride + width_, end);
       if (p < row_end) {
-        size_t lane = p - position, count = row_end - p;
-        Int8Piece piece{offset(row, out_rows, position, row * stride),
-                        offset(row, add_rows, position, row * stride),
+        size_t lane = halves ? (p - position) / stride * width_ : p - position;
+        size_t lane_0 = p - lane, count = row_end - p;
+        Int8Piece piece{offset(row, out_rows, lane_0, row * stride),
+                        offset(row, add_rows, lane_0, row * stride),
                         static_cast<uint16_t>(lane), static_cast<uint16_t>(count)};
         Int8Piece* last = pieces_.size() > first ? &pieces_.back() : nullptr;
         if (last && last->out == piece.out && last->add == piece.add &&
@@ -70,7 +78,6 @@ void ConvInt8::add_slots(size_t stride, bool flat, size_t out_rows, size_t add_r
     slots_.push_back(static_cast<int32_t>(position));
     first_pieces_.push_back(static_cast<uint32_t>(pieces_.size()));
   };
-  size_t whole = (height_ - 1) * stride + width_;
   if (window_)
     for (size_t strip = 0; strip < window_->strips_of(window_->windows - 1).end; ++strip)
       for (size_t n = 0; n < window_->vectors(strip); ++n) {
@@ -78,6 +85,8 @@ void ConvInt8::add_slots(size_t stride, bool flat, size_t out_rows, size_t add_r
         size_t end = window_->in_rows ? p / stride * stride + width_ : whole;
         for (size_t first : {p, p + lanes}) add(first, std::min(first + lanes, end));
       }
+  else if (halves)
+    for (size_t y = 0; y < height_; y += 2) add(y * stride, (y + 1) * stride + width_);
   else if (flat)
     for (size_t p = 0; p < whole; p += lanes) add(p, std::min(p + lanes, whole));
   else
@@ -89,7 +98,7 @@ void ConvInt8::add_slots(size_t stride, bool flat, size_t out_rows, size_t add_r
 size_t ConvInt8::last_read() const {
   auto last = static_cast<size_t>(*std::max_element(slots_.begin(), slots_.end())) +
               static_cast<size_t>(*std::max_element(offsets_.begin(), offsets_.end())) +
-              int8_kernels().lanes - 1;
+              int8_kernels().lanes - 1 + static_cast<size_t>(gap_);
   if (window_) last = std::max(last, window_->last_read());
   return source_.view.offset + (samples_ - 1) * source_.sample_stride + first_ + last;
 }
@@ -134,7 +143,7 @@ void ConvInt8::run_block(const ThreadContext& context, size_t sample, size_t blo
   int32_t* quads = sums + int8_vectors * int8_block * kernels.lanes;
   Int8Rows all{own.first.data(),  own.taps.data(), own.rows.data(),
                own.quads.data(),  own.start.data(), offsets_.data() + own.first_tap,
-               own.rows.size(), rows};
+               own.rows.size(), rows, gap_};
   if (code) {
     code->run(block, *weights_, in, count, sums, quads);
   } else {
@@ -182,40 +191,42 @@ const float* ConvInt8::input(const ThreadContext& context, size_t sample) const 
 // What becomes of the sums of output channels [first, first + rows).
 void ConvInt8::finish(const ThreadContext& context, size_t sample, size_t first, size_t rows,
                       Range slots, const int32_t* sums) const {
-  const Int8Finish& kernels = SKINNY_CHOOSE(int8_finish);
-  const size_t lanes = int8_kernels().lanes;
   Int8Output output{};
+  output.scale = weights_->scale() + first;
+  output.bias = weights_->bias() + first;
+  output.channels = rows;
   output.cells = target_.cells.has_value();
   output.inverse = target_.quantization.inverse();
   output.zero = target_.quantization.zero;
+  output.bounded = bounded_;
   output.low = target_.low;
   output.high = target_.high;
   output.add_scale = added_.quantization.scale;
   output.add_zero = added_.quantization.zero;
-  if (added_.cells) output.add = Int8Output::Add::cells;
-  if (added_.floats) output.add = Int8Output::Add::floats;
-  if (target_.floats) output.to_stride = target_.floats->strides[1];
-  if (added_.floats) output.from_stride = added_.floats->strides[1];
-  for (size_t row = 0; row < rows; row += 4) {
-    size_t channel = first + row;
-    output.scale = weights_->scale() + channel;
-    output.bias = weights_->bias() + channel;
-    output.channels = std::min<size_t>(4, rows - row);
-    if (target_.cells)
-      output.to = context.arena + sample * target_.cells->sample_stride +
-                  target_.cells->view.at(channel / 4);
-    else
-      output.to = target_.floats->to(context) + sample * target_.floats->strides[0] +
-                  channel * target_.floats->strides[1];
-    if (added_.cells)
-      output.from = context.arena + sample * added_.cells->sample_stride +
-                    added_.cells->view.at(channel / 4);
-    if (added_.floats)
-      output.from = added_.floats->from(context) + sample * added_.floats->strides[0] +
-                    channel * added_.floats->strides[1];
-    kernels.run(sums + row * lanes, rows * lanes, output, pieces_.data(),
-                first_pieces_.data() + slots.begin, slots.end - slots.begin);
+  if (target_.cells) {
+    output.to = context.arena + sample * target_.cells->sample_stride +
+                target_.cells->view.at(first / 4);
+    output.to_stride = target_.cells->view.channel_stride;
+  } else {
+    output.to_stride = target_.floats->strides[1];
+    output.to = target_.floats->to(context) + sample * target_.floats->strides[0] +
+                first * output.to_stride;
   }
+  if (added_.cells) {
+    output.add = Int8Output::Add::cells;
+    output.from = context.arena + sample * added_.cells->sample_stride +
+                  added_.cells->view.at(first / 4);
+    output.from_stride = added_.cells->view.channel_stride;
+  }
+  if (added_.floats) {
+    output.add = Int8Output::Add::floats;
+    output.from_stride = added_.floats->strides[1];
+    output.from = added_.floats->from(context) + sample * added_.floats->strides[0] +
+                  first * output.from_stride;
+  }
+  SKINNY_CHOOSE(int8_finish)
+      .run(sums, rows * int8_kernels().lanes, output, pieces_.data(),
+           first_pieces_.data() + slots.begin, slots.end - slots.begin);
 }
 
 // What the cells of a block are added to, and where they are stored, comes into the cache while its
@@ -257,7 +268,7 @@ void ConvInt8::generate(size_t, size_t most) const {
   if (window_)
     pairs_->set(Int8Pairs::make(*weights_, offsets_, *window_, most));
   else
-    code_->set(jit::Int8Code::make(*weights_, offsets_, most));
+    code_->set(jit::Int8Code::make(*weights_, offsets_, gap_, most));
 }
 
 size_t ConvInt8::code_bytes() const {

@@ -124,7 +124,7 @@ class ConvInt8 : public Step {
   size_t last_read() const;  // the last cell that is read, of any lane
 
  private:
-  void add_slots(size_t row_stride, bool flat, size_t out_rows, size_t add_rows);
+  void add_slots(size_t row_stride, size_t out_rows, size_t add_rows);
   size_t parts(const ThreadContext& context, size_t units, size_t blocks) const;
   const float* input(const ThreadContext& context, size_t sample) const;
   void run_block(const ThreadContext& context, size_t sample, size_t block, Range slots,
@@ -142,6 +142,8 @@ class ConvInt8 : public Step {
   Target target_;
   Added added_;
   std::vector<int32_t> slots_;            // of each vector of an image: its place in the source
+  int32_t gap_ = 0;                       // as in Int8Rows
+  bool bounded_ = true;                   // as in Int8Output
   std::vector<uint32_t> first_pieces_{0};  // of each vector, and one more
   std::vector<Int8Piece> pieces_;
   std::shared_ptr<MadeOnce<jit::Int8Code>> code_ = std::make_shared<MadeOnce<jit::Int8Code>>();

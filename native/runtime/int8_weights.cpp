@@ -101,7 +101,9 @@ Int8Weights::Int8Weights(const int8_t* quads, size_t outputs, size_t taps, int32
     block.quads.shrink_to_fit();
     block.taps.shrink_to_fit();
   }
-  if (by_tap_ && non_zeros_ < 2 * this->quads()) pack();
+  // Quads that take little memory are not expanded again and again.
+  constexpr size_t small = 8192;
+  if (by_tap_ && this->quads() > small && non_zeros_ < 2 * this->quads()) pack();
 }
 
 void Int8Weights::pack() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "strided.h"
 #include "team.h"
 
 namespace skinny {
@@ -37,12 +38,28 @@ void load_images(const Program& program, const Images& x, size_t from, const Wor
     size_t source = from * size + line * view.width;
     float* to = context.at(view.at(channel, row));
     if (item.count < n) std::memset(to, 0, view.width * n * sizeof(float));
+    if (x.floats) {
+      SKINNY_CHOOSE(strided).transpose(x.floats + source, size, to, n, view.width, item.count);
+      continue;
+    }
     for (size_t c = 0; c < view.width; ++c, to += n, ++source)
       for (size_t i = 0; i < item.count; ++i)
-        to[i] = x.floats ? x.floats[source + i * size]
-                         : static_cast<float>(x.bytes[source + i * size]) * x.scale[channel] +
-                               x.shift[channel];
+        to[i] = static_cast<float>(x.bytes[source + i * size]) * x.scale[channel] +
+                x.shift[channel];
   }
+}
+
+// Copies the item's results from the arena, one image after the other.
+void store_results(const Program& program, const WorkItem& item, float* y,
+                   const ThreadContext& context) {
+  size_t size = program.out.size();
+  auto [begin, end] = context.partition(size);
+  const float* from = context.at(program.out.offset + begin);
+  float* to = y + item.first * size + begin;
+  if (item.n == 1)
+    std::memcpy(to, from, (end - begin) * sizeof(float));
+  else
+    SKINNY_CHOOSE(strided).transpose(from, item.n, to, size, item.count, end - begin);
 }
 
 // All steps of a program. each(arena, n, task) does task(context) for every thread.
@@ -59,7 +76,8 @@ void run_steps(const Program& program, float* arena, size_t n, const Each& each,
 
 // How the memory of a chunk of a batch is divided, in floats: the heads' arenas, one scratch buffer
 // per thread, the results of a prefix, and the tail's arenas. The head writes its results where the
-// tail reads them: into one arena for all images, interleaved, or into one arena per image.
+// tail reads them: into one arena for all images, interleaved, or into one arena per image. Without
+// a tail, they are the caller's at once.
 struct Engine::Layout {
   size_t arenas, arena = 0, threads, scratch, prefix = 0, tail_n, tail_runs, tail_size;
 
@@ -68,6 +86,7 @@ struct Engine::Layout {
     tail_n = images <= max_tail_runs ? 1 : round_up(images, lanes());
     tail_runs = tail_n == 1 ? images : 1;
     tail_size = round_up(tail.positions * tail_n + arena_slack, 16);
+    if (!engine.has_tail()) tail_runs = 0;
     scratch = std::max(tail.scratch(tail_n), size_t{16});
     size_t singles = engine.single_count(images), vectors = engine.vector_count(images);
     auto add = [&](const Program& head, size_t n) {
@@ -105,7 +124,8 @@ size_t Program::scratch(size_t n) const {
 size_t Engine::lanes() { return static_cast<size_t>(SKINNY_CHOOSE(tile).lanes); }
 
 bool Engine::runs_vectors() const {
-  return program(Mode::interleaved).positions <= most_cached / lanes();
+  size_t positions = program(Mode::interleaved).positions;
+  return positions && positions <= most_cached / lanes();
 }
 
 // Images run in whole vectors; a remainder of at most half a vector runs image by image, a larger
@@ -191,6 +211,7 @@ void Engine::run_chunk(const Images& x, size_t images, float* y, size_t threads,
          [&](const ThreadContext& context) { load_images(head, of, from, item, context); });
     run_steps(head, arena, item.n, each, timed);
     each(arena, item.n, [&](const ThreadContext& context) {
+      if (!has_tail()) return store_results(head, item, y, context);
       auto [begin, end] = context.partition(features);
       if (item.n == 1 && tail_n == 1) {
         std::memcpy(tails + item.first * tail_size + tail.in.offset + begin,

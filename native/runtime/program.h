@@ -48,7 +48,7 @@ class Engine {
   // y: [images][outputs]. Adds each step's seconds to `seconds[mode]` unless it is null.
   void run(const Images& x, size_t images, float* y, size_t threads,
            std::vector<double>* seconds) const;
-  // How many images of a batch run one by one; the others run in vectors.
+  // How many images of a batch run one by one; the others run in vectors, if there is a program.
   size_t singles(size_t images) const;
   // The memory that `run` takes for the values of a batch.
   size_t workspace_bytes(size_t images, size_t threads) const;
@@ -60,6 +60,11 @@ class Engine {
   struct Layout;
   bool runs_vectors() const;
   bool has_prefix() const { return program(Mode::prefix).positions != 0; }
+  bool has_tail() const {
+    const Program& tail = program(Mode::tail);
+    return !tail.steps.empty() || tail.in.offset != tail.out.offset ||
+           tail.in.size() != tail.out.size();
+  }
   size_t vector_count(size_t images) const;
   size_t single_count(size_t images) const;
   void run_chunk(const Images& x, size_t images, float* y, size_t threads,

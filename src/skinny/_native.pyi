@@ -203,6 +203,9 @@ class Assembler:
     def vfmadd231ps_broadcast(
         self, to: int, a: int, base: int, disp: int, index: int, scale: int
     ) -> None: ...
+    def vinserti32x8_upper(
+        self, to: int, a: int, base: int, disp: int, index: int, scale: int
+    ) -> None: ...
     def vpdpbusd_broadcast(
         self, to: int, a: int, base: int, disp: int, index: int, scale: int
     ) -> None: ...

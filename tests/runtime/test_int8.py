@@ -80,6 +80,10 @@ CONVS = [
     ((2, 5, 33), (4, 5, 4), {"padding": 3, "zero": 9}),
     ((1, 260, 8, 8), (50, 260, 3, 3), {"padding": 1, "density": 0.9}),
     ((1, 16, 20, 20), (16, 16, 1, 1), {"density": 0.0}),
+    ((2, 24, 6, 8), (30, 24, 3, 3), {"padding": 1, "zero": 3}),
+    ((1, 12, 2, 8), (9, 12, 5, 5), {"padding": 2, "density": 0.9}),
+    ((1, 10, 7, 8), (26, 10, 3, 3), {"padding": 1}),
+    ((2, 9, 6, 4), (25, 9, 5, 5), {"padding": 2, "zero": 77}),
 ]
 
 
@@ -128,6 +132,18 @@ def test_a_network_stays_in_eight_bits_through_pooling_padding_and_sums():
     kernels = net.check(net.node("clamp", again, min=-0.5), threads=2)
     assert kernels.count("int8 to int8") == 3
     assert kernels.count("int8 to fp32") == 1
+
+
+@pytest.mark.parametrize("width", [4, 8])
+@pytest.mark.parametrize("height", [2, 6, 7])
+def test_two_rows_of_half_a_vector_are_computed_at_a_time(height, width):
+    net = Net(2, 5, height, width)
+    x = net.node("relu", net.conv("x", (26, 5, 3, 3), padding=1, zero=128))
+    y = net.node("relu", net.conv(x, (26, 26, 3, 3), padding=1))
+    y = net.node("add", net.conv(y, (26, 26, 3, 3), padding=1), x)
+    y = net.node("relu", y)
+    kernels = net.check(net.conv(y, (7, 26, 3, 3), padding=1), threads=2)
+    assert kernels.count("int8 to int8") >= 2
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])

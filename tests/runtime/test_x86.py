@@ -85,6 +85,8 @@ def test_every_instruction_is_encoded_with_every_register(wide):
             check(assembler, "vfmadd231ps", x, y, at + "{1to16}")
             assembler.vpdpbusd_broadcast(a, b, base, 8 * i - 64, 4, 0)
             check(assembler, "vpdpbusd", x, y, at + "{1to16}")
+            assembler.vinserti32x8_upper(a, b, base, 8 * i - 64, 4, 0)
+            check(assembler, "vinserti32x8", x, y, at, "1")
 
 
 @pytest.mark.parametrize("wide", [False, True], ids=["avx2", "avx512"])

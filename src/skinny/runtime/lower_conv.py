@@ -123,7 +123,7 @@ def _is_dense(height: int, width: int, stride: int, lanes: int) -> bool:
 def reads_gaps(program: Program, layer: Layer) -> bool:
     """Whether a layer reads values with gaps between channels and rows."""
     pools = layer.op in ("max_pool", "avg_pool", "adaptive_avg_pool")
-    return pools or (layer.op == "conv" and not is_depthwise(program, layer))
+    return pools or layer.op == "conv"
 
 
 def is_depthwise(program: Program, layer: Layer) -> bool:

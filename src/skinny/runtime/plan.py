@@ -35,6 +35,10 @@ _CODE_SHARE = 16  # of the memory limit, for the code of one mode
 # code stay in a third-level cache of 32 MB for the most part, though all threads are in one vector.
 _DIVIDED = 10 << 20
 _DIVIDED_LANES = 16  # with fewer, images in vectors are no faster
+# Floats of dense weights that stay in a core's second-level cache: reading them once for a vector of
+# images gains nothing over reading them for each image. The values of an image mostly stay there,
+# too; those of a vector do not if they take more floats than this.
+_CACHED_WEIGHTS, _CACHED_VALUES = 1 << 17, 1 << 21
 _MOST_TEAMS = 64  # kept; more sizes of batches start anew
 
 
@@ -68,6 +72,9 @@ class Draft:
         lower(programs[Mode.interleaved], head, start, boundary)
         lower(programs[Mode.tail], tail, boundary, self._end)
         division, lanes = None, self.engine.lanes()
+        if self._one_by_one(head, programs):
+            self.programs = [programs[Mode.single], programs[Mode.tail]]
+            return
         if lanes >= _DIVIDED_LANES and programs[Mode.interleaved].positions > MOST_CACHED // lanes:
             single = programs[Mode.single]
             division = split_head(
@@ -82,6 +89,21 @@ class Draft:
             programs[Mode.interleaved] = self._program(Mode.interleaved)
             lower(programs[Mode.interleaved], head[at:], value, boundary)
         self.programs = list(programs.values())
+
+    def _one_by_one(self, head: list[Layer], programs: Mapping[Mode, Program]) -> bool:
+        """Whether all images of a batch run one by one: vectors of images are for sparse weights,
+        whose code and indices are read once for all of them, and for small images, whose rows
+        would not fill vectors."""
+        if programs[Mode.interleaved].positions <= _CACHED_VALUES // self.engine.lanes():
+            return False
+        total = 0
+        for layer in head:
+            if layer.op == "conv":
+                depthwise = is_depthwise(programs[Mode.single], layer)
+                if not depthwise and self.kernels.kernel(layer.node) != "dense":
+                    return False
+                total += math.prod(self.kernels.shape(layer.node))
+        return 0 < total <= _CACHED_WEIGHTS
 
     def _program(self, mode: Mode) -> Program:
         return Program(self.engine, mode, self._shapes, self.kernels, self._threads)
