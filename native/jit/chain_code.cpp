@@ -26,7 +26,7 @@ size_t input_bytes(const TapOffsets& offsets, ptrdiff_t row_stride, size_t rows,
 
 ChainCode::ChainCode(const std::vector<Stage>& stages, const TapOffsets& offsets,
                      ptrdiff_t row_stride, const std::vector<TileShape>& shapes, size_t most,
-                     const std::optional<Bounds>& residual) {
+                     const std::optional<Bounds>& residual, bool join_channels) {
   auto lanes = static_cast<size_t>(SKINNY_CHOOSE(tile).lanes);
   size_t taken = 0, non_zeros = 0;
   for (const Stage& stage : stages) non_zeros += stage.weights->dense() ? 0 : stage.weights->values();
@@ -49,7 +49,7 @@ ChainCode::ChainCode(const std::vector<Stage>& stages, const TapOffsets& offsets
         bool adds = residual && s + 1 == stages.size() && form->width == Width::bits512;
         Bounds bounds = adds ? *residual : Bounds{stage.epilogue.low, stage.epilogue.high};
         code = TileCode::make(weights, taps, stage.bias, bounds.low, bounds.high, *form,
-                              most - taken, adds);
+                              most - taken, adds, join_channels);
         if (!code) continue;
         taken += std::min(code->bytes(), most - taken);
         if (form->channels > 1) any_shape = code;

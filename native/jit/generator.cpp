@@ -100,14 +100,13 @@ void Generator::add_single(const Block& block, std::vector<Chunk>& chunks) {
   close(chunks.back());
 }
 
-// A function for each group of channels. Groups are of like size: a small one reads as much of the
-// input as a large one, for fewer multiplications.
+// A function for each group of channels, all of which but the last are full: the share of taps that
+// some channel of a group has a weight for, which are loaded, grows ever less with its size.
 void Generator::add_grouped(const Block& block, std::vector<Chunk>& chunks) {
   const NonZero* begin = block.weights.data();
   const NonZero* last = begin + block.weights.size();
-  size_t groups = (block.rows + form_.channels - 1) / form_.channels;
-  for (size_t group = 0; group < groups; ++group) {
-    size_t row = block.rows * group / groups, rows = block.rows * (group + 1) / groups - row;
+  for (size_t row = 0, rows; row < block.rows; row += rows) {
+    rows = std::min(form_.channels, block.rows - row);
     const NonZero* end = begin;
     while (end != last && end->row < row + rows) ++end;
     if (begin == end && !block.bias && !block.last) continue;

@@ -41,7 +41,7 @@ constexpr Form one_channel(size_t rows, size_t vectors) {
 // Channels share what they read of the input. AVX2, for many non-zeros.
 constexpr Form six_channels{Width::bits256, 6, 1, 2};
 // The same with AVX-512, where an FMA reads its weight by itself, for all lanes.
-constexpr Form many_channels{Width::bits512, 30, 1, 1};
+constexpr Form many_channels{Width::bits512, 31, 1, 1};
 
 // In floats: so that displacements fit 32 bits, with those of the vectors of a patch.
 constexpr int32_t max_tap_offset = (int32_t{1} << 29) - 4096;

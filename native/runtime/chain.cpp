@@ -260,9 +260,10 @@ void Chain::run_stage(const Grid& grid, const ThreadContext& context, const Stri
       generated ? generated->find(s, strip.rows, strip.tiles[0].vectors) : nullptr;
   const Activation& other = stage.epilogue.activation;
   bool last = s + 1 == stages.size();
-  for (size_t i = split_channels ? context.rank : 0; i < stage.weights->range_count();
+  size_t ranges = code ? code->range_count() : stage.weights->range_count();
+  for (size_t i = split_channels ? context.rank : 0; i < ranges;
        i += split_channels ? context.size : 1) {
-    Range channels = stage.weights->channels(i);
+    Range channels = code ? code->channels(i) : stage.weights->channels(i);
     if (code) code->run(i, offsets, runs, strip.count, strip.rows, row_stride);
     for (size_t t = 0; t < strip.count; ++t) {
       const jit::TileRun& run = runs[t];
@@ -359,7 +360,7 @@ void Chain::generate(size_t n, size_t most) const {
   code_->set(std::make_unique<const jit::ChainCode>(
       stages, copied_offsets ? *copied_offsets : stages[0].offsets,
       static_cast<ptrdiff_t>(copied_offsets ? tile_columns * grid.lanes : in.row_stride * n),
-      shapes, most, bounds));
+      shapes, most, bounds, !split_channels));
 }
 
 size_t Chain::code_bytes() const {

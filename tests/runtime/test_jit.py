@@ -31,7 +31,7 @@ def sparse(rng, rows: int, taps: int, density: float) -> np.ndarray:
 FORMS = [_native.CodeForm(1, 8), _native.CodeForm(2, 3),
          _native.CodeForm(8, 1), _native.CodeForm.six_channels(),
          _native.CodeForm.many_channels()]  # fmt: skip
-NAMES = ["1 x 1x8", "1 x 2x3", "1 x 8x1", "6 x 1x2", "30 x 1x1"]
+NAMES = ["1 x 1x8", "1 x 2x3", "1 x 8x1", "6 x 1x2", "31 x 1x1"]
 
 
 @pytest.mark.parametrize("form", FORMS[-2:], ids=NAMES[-2:])
