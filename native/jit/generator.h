@@ -55,17 +55,24 @@ struct Block {
   bool last;                            // whether sums are complete: then clamped to [low, high]
   float low, high;
   bool residual = false;  // of complete sums: whether what lies at the residual is added before
+  // If not 0: for how many patches a function is run before the next one is, which it prefetches
+  // meanwhile. Not where the form has one channel.
+  size_t patches = 0;
 };
 
 // The code of some rows of a block, a function with these arguments. Strides are in bytes. The one
 // before last is the row stride of `in` where the form has one channel, else the number of patches;
-// then the residual comes, in bytes from `out`, with channels as far apart.
+// then the residual comes, in bytes from `out`, with channels as far apart, and, where functions are
+// prefetched, what the first patch prefetches of the next one's code and stream.
 using Function = void (*)(const float* in, float* out, size_t out_stride, const float* stream,
-                          ptrdiff_t row_stride_or_patches, ptrdiff_t residual);
+                          ptrdiff_t row_stride_or_patches, ptrdiff_t residual,
+                          const uint8_t* next_code, const float* next_stream);
 struct Chunk {
   size_t code, bytes;  // where the function begins, and its size
   size_t stream;  // where its stream begins, in floats
   size_t row;     // the first of its rows, which `out` points at
+  // Cache lines of the next function that each patch prefetches.
+  size_t code_lines = 0, stream_lines = 0;
 };
 
 class Generator {
@@ -89,7 +96,9 @@ class Generator {
   void finish_sums(const Block& block, size_t rows);
   void add_residual(size_t rows);
   void add_alone(const Block& block, const NonZero* begin, const NonZero* end);
-  void add_together(const Block& block, size_t row, const NonZero* begin, const NonZero* end);
+  void add_together(const Block& block, const Chunk& chunk, const NonZero* begin,
+                    const NonZero* end);
+  void prefetch(const Chunk& chunk, size_t number);
   void clamp(size_t count, float low, float high);
   Address next(float value);
   Address patch(size_t row, size_t vector) const;

@@ -78,7 +78,8 @@ std::unique_ptr<const TileCode> TileCode::make(const ConvWeights& weights,
                                                const TapOffsets& offsets,
                                                const std::vector<float>& bias, float low,
                                                float high, const Form& form, size_t most,
-                                               bool residual, bool join_channels) {
+                                               bool residual, bool join_channels,
+                                               size_t patches) {
   std::optional<std::vector<JoinedBlocks>> joined = join(weights, offsets, form);
   if (!joined) return nullptr;
   Generator generator(form);
@@ -101,6 +102,7 @@ std::unique_ptr<const TileCode> TileCode::make(const ConvWeights& weights,
       block.low = low;
       block.high = high;
       block.residual = residual;
+      block.patches = patches;
       for (const Chunk& chunk : generator.add(block))
         range.chunks.push_back({offsets.blocks[blocks.range.begin], chunk});
       if (generator.code().size() + generator.stream().size() * sizeof(float) > most)
@@ -115,7 +117,8 @@ std::unique_ptr<const TileCode> TileCode::make(const ConvWeights& weights,
 
 // Functions outside, tiles inside: a function's instructions are fetched once for all tiles. Those of
 // the next function are prefetched meanwhile, into the second-level cache: processors fetch code that
-// is further away than that one line after the other.
+// is further away than that one line after the other. By the function itself, where it is run for few
+// patches: between calls, prefetching as much takes time of its own.
 void TileCode::run(size_t index, const TapOffsets& offsets, const TileRun* tiles, size_t count,
                    size_t rows, ptrdiff_t row_stride) const {
   const ChannelRange& range = ranges_[index];
@@ -123,18 +126,27 @@ void TileCode::run(size_t index, const TapOffsets& offsets, const TileRun* tiles
   const size_t calls = single ? count : count * rows;
   for (size_t p = 0; p < range.chunks.size(); ++p) {
     const BlockChunk& part = range.chunks[p];
-    Range ahead = p + 1 < range.chunks.size() ? lines(range.chunks[p + 1].chunk) : Range{0, 0};
+    const Chunk& next = range.chunks[(p + 1) % range.chunks.size()].chunk;
+    const uint8_t* next_code = code_.data() + next.code;
+    const float* next_stream = stream_.data() + next.stream;
+    const bool between = !part.chunk.code_lines && p + 1 < range.chunks.size();
+    Range ahead = between ? lines(next) : Range{0, 0};
     const size_t each = divide_up(ahead.end - ahead.begin, calls);
     Function function = this->function(part.chunk);
     for (const TileRun* tile = tiles; tile != tiles + count; ++tile) {
       const float* from =
           tile->in + static_cast<ptrdiff_t>(range.group) * offsets.group_stride + part.offset;
       float* to = tile->out + (range.channels.begin + part.chunk.row) * tile->stride;
-      auto call = [&](ptrdiff_t last) {
+      auto call = [&](ptrdiff_t row_stride_or_patches) {
         for (size_t i = 0; i < each && ahead.begin < ahead.end; ++i)
           __builtin_prefetch(code_.data() + ahead.begin++ * line_bytes, 0, 2);
-        function(from, to, tile->stride * sizeof(float), stream_.data() + part.chunk.stream, last,
-                 tile->residual ? (tile->residual - tile->out) * ptrdiff_t{sizeof(float)} : 0);
+        function(from, to, tile->stride * sizeof(float), stream_.data() + part.chunk.stream,
+                 row_stride_or_patches,
+                 tile->residual ? (tile->residual - tile->out) * ptrdiff_t{sizeof(float)} : 0,
+                 next_code, next_stream);
+        next_code += part.chunk.code_lines * line_bytes * static_cast<size_t>(row_stride_or_patches);
+        next_stream += part.chunk.stream_lines * line_bytes / sizeof(float) *
+                       static_cast<size_t>(row_stride_or_patches);
       };
       size_t floats = tile->vectors * form_.lanes();
       if (single)
