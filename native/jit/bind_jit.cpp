@@ -74,6 +74,16 @@ void bind_assembler(nb::module_& m) {
              self.jnz(target);
            },
            arg("target"))
+      .def("mov_load",
+           [=](Assembler& self, unsigned x, unsigned y, int32_t d, unsigned i, unsigned s) {
+             self.mov(reg(x), at(y, d, i, s));
+           },
+           to, base, disp, index, scale)
+      .def("prefetcht1",
+           [=](Assembler& self, unsigned y, int32_t d, unsigned i, unsigned s) {
+             self.prefetcht1(at(y, d, i, s));
+           },
+           base, disp, index, scale)
       .def("vzeroupper", &Assembler::vzeroupper)
       .def("ret", &Assembler::ret)
       .def("vmovups_load",
@@ -122,13 +132,13 @@ void bind_assembler(nb::module_& m) {
 // weights: [rows][taps].
 nb::tuple generate_block(const Form& form, const In<float, 2>& weights, const Ints& offsets,
                          const std::optional<Floats>& bias, bool last, float low, float high,
-                         bool residual) {
+                         bool residual, size_t patches) {
   size_t rows = weights.shape(0), taps = weights.shape(1);
   require(rows && taps && offsets.size() == taps && (!bias || bias->size() == rows),
           "a block's sizes must agree");
   std::vector<int32_t> table = copy(offsets);
   jit::Block block{{}, rows, &table, bias ? bias->data() : nullptr, last, low, high,
-                   residual};
+                   residual, patches};
   for (size_t row = 0; row < rows; ++row)
     for (size_t tap = 0; tap < taps; ++tap)
       if (float value = weights.data()[row * taps + tap]; value != 0)
@@ -136,7 +146,8 @@ nb::tuple generate_block(const Form& form, const In<float, 2>& weights, const In
   jit::Generator generator(form);
   nb::list chunks;
   for (const jit::Chunk& chunk : generator.add(block))
-    chunks.append(nb::make_tuple(chunk.code, chunk.bytes, chunk.stream, chunk.row));
+    chunks.append(nb::make_tuple(chunk.code, chunk.bytes, chunk.stream, chunk.row,
+                                 chunk.code_lines, chunk.stream_lines));
   nb::list stream;
   for (float value : generator.stream()) stream.append(value);
   const std::vector<uint8_t>& code = generator.code();
@@ -193,7 +204,8 @@ void bind_jit(nb::module_& m) {
       .def_prop_ro("lanes", &Form::lanes);
   m.def("fma_peak", &jit::fma_peak, nb::call_guard<nb::gil_scoped_release>());
   m.def("generate_block", &generate_block, nb::kw_only(), arg("form"), arg("weights"),
-        arg("offsets"), arg("bias").none(), arg("last"), arg("low"), arg("high"), arg("residual") = false);
+        arg("offsets"), arg("bias").none(), arg("last"), arg("low"), arg("high"), arg("residual") = false,
+        arg("patches") = 0);
   m.def("run_generated", &run_generated, nb::kw_only(), arg("form"), arg("weights"), arg("groups"),
         arg("block_taps"), arg("offsets"), arg("group_stride"), arg("bias"), arg("low"),
         arg("high"), arg("x"), arg("first"), arg("row_stride"), arg("rows"), arg("vectors"),

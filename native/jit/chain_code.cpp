@@ -9,6 +9,9 @@ namespace skinny::jit {
 
 namespace {
 
+// Code that is run for more vectors than this is prefetched well enough between its calls.
+constexpr size_t few_vectors = 8;
+
 // What a tile of rows x floats reads in a block: taps overlap.
 size_t input_bytes(const TapOffsets& offsets, ptrdiff_t row_stride, size_t rows, size_t floats) {
   std::vector<ptrdiff_t> begins;
@@ -26,7 +29,7 @@ size_t input_bytes(const TapOffsets& offsets, ptrdiff_t row_stride, size_t rows,
 
 ChainCode::ChainCode(const std::vector<Stage>& stages, const TapOffsets& offsets,
                      ptrdiff_t row_stride, const std::vector<TileShape>& shapes, size_t most,
-                     const std::optional<Bounds>& residual) {
+                     const std::optional<Bounds>& residual, bool join_channels, size_t strip_vectors) {
   auto lanes = static_cast<size_t>(SKINNY_CHOOSE(tile).lanes);
   size_t taken = 0, non_zeros = 0;
   for (const Stage& stage : stages) non_zeros += stage.weights->dense() ? 0 : stage.weights->values();
@@ -46,10 +49,12 @@ ChainCode::ChainCode(const std::vector<Stage>& stages, const TapOffsets& offsets
       if (!form) continue;
       std::shared_ptr<const TileCode> code = form->channels > 1 ? any_shape : nullptr;
       if (!code) {
-        bool adds = residual && s + 1 == stages.size() && form->width == Width::bits512;
+        bool wide = form->width == Width::bits512;
+        bool adds = residual && s + 1 == stages.size() && wide;
         Bounds bounds = adds ? *residual : Bounds{stage.epilogue.low, stage.epilogue.high};
         code = TileCode::make(weights, taps, stage.bias, bounds.low, bounds.high, *form,
-                              most - taken, adds);
+                              most - taken, adds, join_channels,
+                              wide && strip_vectors <= few_vectors ? strip_vectors : 0);
         if (!code) continue;
         taken += std::min(code->bytes(), most - taken);
         if (form->channels > 1) any_shape = code;

@@ -12,12 +12,14 @@ namespace {
 // The registers of a function: its arguments in the order of the System V calling convention, and
 // others that the caller saves.
 constexpr Reg in = Reg::rdi, out = Reg::rsi, out_stride = Reg::rdx, values = Reg::rcx;
-constexpr Reg patches = Reg::r8, residual = Reg::r9;  // of grouped channels
+constexpr Reg patches = Reg::r8, residual = Reg::r9, next_code = Reg::r10,
+              next_stream = Reg::r11;  // of grouped channels
 constexpr Reg row_stride = Reg::r8, row_stride_3 = Reg::r9, row_stride_5 = Reg::r10,
               row_stride_7 = Reg::r11, at = Reg::rax;
 
 constexpr size_t long_code = 65536;  // of a function for single channels
 constexpr size_t line = 64;
+constexpr size_t bytes_per_weight = 11, bytes_per_row = 20;  // of code, about
 
 }  // namespace
 
@@ -100,26 +102,37 @@ void Generator::add_single(const Block& block, std::vector<Chunk>& chunks) {
   close(chunks.back());
 }
 
-// A function for each group of channels. Groups are of like size: a small one reads as much of the
-// input as a large one, for fewer multiplications.
+// A function for each group of channels, all of which but the last are full: the share of taps that
+// some channel of a group has a weight for, which are loaded, grows ever less with its size.
 void Generator::add_grouped(const Block& block, std::vector<Chunk>& chunks) {
   const NonZero* begin = block.weights.data();
   const NonZero* last = begin + block.weights.size();
-  size_t groups = (block.rows + form_.channels - 1) / form_.channels;
-  for (size_t group = 0; group < groups; ++group) {
-    size_t row = block.rows * group / groups, rows = block.rows * (group + 1) / groups - row;
+  for (size_t row = 0, rows; row < block.rows; row += rows) {
+    rows = std::min(form_.channels, block.rows - row);
     const NonZero* end = begin;
     while (end != last && end->row < row + rows) ++end;
     if (begin == end && !block.bias && !block.last) continue;
     Chunk chunk = open(row);
+    if (block.patches) {  // the next function is about as long as this one
+      auto weights = static_cast<size_t>(end - begin);
+      chunk.code_lines =
+          (bytes_per_weight * weights + bytes_per_row * rows) / line / block.patches + 1;
+      chunk.stream_lines = sizeof(float) * (weights + rows) / line / block.patches + 1;
+      code_.mov(next_code, {Reg::rsp, 8});
+      code_.mov(next_stream, {Reg::rsp, 16});
+    }
     int32_t first = stream_base_;
     size_t loop = code_.size();
     begin_sums(block, row, rows);
-    add_together(block, row, begin, end);
+    add_together(block, chunk, begin, end);
     finish_sums(block, rows);
     auto bytes = static_cast<int32_t>(form_.vectors) * vector_bytes();
     code_.add(in, bytes);
     code_.add(out, bytes);
+    if (chunk.code_lines) {
+      code_.add(next_code, static_cast<int32_t>(chunk.code_lines * line));
+      code_.add(next_stream, static_cast<int32_t>(chunk.stream_lines * line));
+    }
     if (stream_base_ != first) code_.add(values, first - stream_base_);
     code_.add(patches, -1);
     code_.jnz(loop);
@@ -211,7 +224,14 @@ void Generator::add_alone(const Block& block, const NonZero* begin, const NonZer
   }
 }
 
-void Generator::add_together(const Block& block, size_t row, const NonZero* begin,
+// Line `number` of those that a patch prefetches.
+void Generator::prefetch(const Chunk& chunk, size_t number) {
+  bool code = number < chunk.code_lines;
+  size_t at = code ? number : number - chunk.code_lines;
+  code_.prefetcht1({code ? next_code : next_stream, static_cast<int32_t>(at * line)});
+}
+
+void Generator::add_together(const Block& block, const Chunk& chunk, const NonZero* begin,
                              const NonZero* end) {
   counts_.assign(block.offsets->size() + 1, 0);
   for (const NonZero* w = begin; w != end; ++w) ++counts_[w->tap + 1];
@@ -219,6 +239,7 @@ void Generator::add_together(const Block& block, size_t row, const NonZero* begi
   by_tap_.resize(static_cast<size_t>(end - begin));
   for (const NonZero* w = begin; w != end; ++w) by_tap_[counts_[w->tap]++] = *w;
 
+  size_t prefetched = 0, lines = chunk.code_lines + chunk.stream_lines;
   bool wide = form_.width == Width::bits512;
   auto first = static_cast<uint8_t>(form_.channels * form_.vectors);  // of the input's registers
   Vector weight{static_cast<uint8_t>(first + form_.vectors)};
@@ -233,7 +254,9 @@ void Generator::add_together(const Block& block, size_t row, const NonZero* begi
     if (shared)
       for (size_t v = 0; v < form_.vectors; ++v) code_.vmovups(input(v), from(v));
     for (; i < stop; ++i) {
-      size_t channel = by_tap_[i].row - row;
+      // Evenly among the multiplications, which take longer than a line from memory.
+      for (; prefetched * by_tap_.size() < lines * i; ++prefetched) prefetch(chunk, prefetched);
+      size_t channel = by_tap_[i].row - chunk.row;
       Address value = next(by_tap_[i].value);
       if (!wide) code_.vbroadcastss(weight, value);
       for (size_t v = 0; v < form_.vectors; ++v)

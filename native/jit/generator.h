@@ -41,7 +41,7 @@ constexpr Form one_channel(size_t rows, size_t vectors) {
 // Channels share what they read of the input. AVX2, for many non-zeros.
 constexpr Form six_channels{Width::bits256, 6, 1, 2};
 // The same with AVX-512, where an FMA reads its weight by itself, for all lanes.
-constexpr Form many_channels{Width::bits512, 30, 1, 1};
+constexpr Form many_channels{Width::bits512, 31, 1, 1};
 
 // In floats: so that displacements fit 32 bits, with those of the vectors of a patch.
 constexpr int32_t max_tap_offset = (int32_t{1} << 29) - 4096;
@@ -55,17 +55,24 @@ struct Block {
   bool last;                            // whether sums are complete: then clamped to [low, high]
   float low, high;
   bool residual = false;  // of complete sums: whether what lies at the residual is added before
+  // If not 0: for how many patches a function is run before the next one is, which it prefetches
+  // meanwhile. Not where the form has one channel.
+  size_t patches = 0;
 };
 
 // The code of some rows of a block, a function with these arguments. Strides are in bytes. The one
 // before last is the row stride of `in` where the form has one channel, else the number of patches;
-// then the residual comes, in bytes from `out`, with channels as far apart.
+// then the residual comes, in bytes from `out`, with channels as far apart, and, where functions are
+// prefetched, what the first patch prefetches of the next one's code and stream.
 using Function = void (*)(const float* in, float* out, size_t out_stride, const float* stream,
-                          ptrdiff_t row_stride_or_patches, ptrdiff_t residual);
+                          ptrdiff_t row_stride_or_patches, ptrdiff_t residual,
+                          const uint8_t* next_code, const float* next_stream);
 struct Chunk {
   size_t code, bytes;  // where the function begins, and its size
   size_t stream;  // where its stream begins, in floats
   size_t row;     // the first of its rows, which `out` points at
+  // Cache lines of the next function that each patch prefetches.
+  size_t code_lines = 0, stream_lines = 0;
 };
 
 class Generator {
@@ -89,7 +96,9 @@ class Generator {
   void finish_sums(const Block& block, size_t rows);
   void add_residual(size_t rows);
   void add_alone(const Block& block, const NonZero* begin, const NonZero* end);
-  void add_together(const Block& block, size_t row, const NonZero* begin, const NonZero* end);
+  void add_together(const Block& block, const Chunk& chunk, const NonZero* begin,
+                    const NonZero* end);
+  void prefetch(const Chunk& chunk, size_t number);
   void clamp(size_t count, float low, float high);
   Address next(float value);
   Address patch(size_t row, size_t vector) const;

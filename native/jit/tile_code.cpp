@@ -38,24 +38,38 @@ std::optional<std::vector<JoinedBlocks>> join(const ConvWeights& weights,
   return joined;
 }
 
-// Of some blocks, by row and then by tap.
-std::vector<NonZero> non_zeros(const ConvWeights& weights, size_t index, Range blocks) {
-  if (blocks.end == blocks.begin + 1) return weights.non_zeros(index, blocks.begin);
+// Appends those of some blocks, by row and then by tap; rows count from `first_row` on.
+void add_non_zeros(const ConvWeights& weights, size_t index, Range blocks, size_t first_row,
+                   std::vector<NonZero>& all) {
   std::vector<std::vector<NonZero>> found;
   Range channels = weights.channels(index);
   std::vector<size_t> next(channels.end - channels.begin + 1);  // place of each row's next weight
+  next[0] = all.size();
   for (size_t b = blocks.begin; b < blocks.end; ++b) {
     found.push_back(weights.non_zeros(index, b));
     for (const NonZero& weight : found.back()) ++next[weight.row + 1];
   }
   std::partial_sum(next.begin(), next.end(), next.begin());
-  std::vector<NonZero> all(next.back());
+  all.resize(next.back());
   for (size_t b = 0; b < found.size(); ++b)
     for (NonZero weight : found[b]) {
+      size_t row = weight.row;
       weight.tap += static_cast<uint32_t>(b * weights.block_taps());
-      all[next[weight.row]++] = weight;
+      weight.row += static_cast<uint32_t>(first_row);
+      all[next[row]++] = weight;
     }
-  return all;
+}
+
+// How many ranges of channels from `index` on are one of the code's: neighbours of one group. Where
+// there are several blocks, their partial sums stay in the second-level cache.
+size_t joined_ranges(const ConvWeights& weights, size_t index, size_t blocks) {
+  constexpr size_t cached_rows = 256;
+  size_t end = index + 1;
+  while (end < weights.range_count() && weights.group(end) == weights.group(index) &&
+         (blocks == 1 ||
+          weights.channels(end).end - weights.channels(index).begin <= cached_rows))
+    ++end;
+  return end - index;
 }
 
 }  // namespace
@@ -64,19 +78,23 @@ std::unique_ptr<const TileCode> TileCode::make(const ConvWeights& weights,
                                                const TapOffsets& offsets,
                                                const std::vector<float>& bias, float low,
                                                float high, const Form& form, size_t most,
-                                               bool residual) {
+                                               bool residual, bool join_channels,
+                                               size_t patches) {
   std::optional<std::vector<JoinedBlocks>> joined = join(weights, offsets, form);
   if (!joined) return nullptr;
   Generator generator(form);
   std::vector<ChannelRange> ranges;
-  for (size_t index = 0; index < weights.range_count(); ++index) {
-    Range channels = weights.channels(index);
+  for (size_t index = 0, count = 1; index < weights.range_count(); index += count) {
+    if (join_channels) count = joined_ranges(weights, index, joined->size());
+    Range channels{weights.channels(index).begin, weights.channels(index + count - 1).end};
     ChannelRange& range = ranges.emplace_back();
-    range.first = channels.begin;
+    range.channels = channels;
     range.group = weights.group(index);
     for (const JoinedBlocks& blocks : *joined) {
       Block block;
-      block.weights = non_zeros(weights, index, blocks.range);
+      for (size_t i = index; i < index + count; ++i)
+        add_non_zeros(weights, i, blocks.range, weights.channels(i).begin - channels.begin,
+                      block.weights);
       block.rows = channels.end - channels.begin;
       block.offsets = &blocks.offsets;
       block.bias = blocks.range.begin == 0 ? bias.data() + channels.begin : nullptr;
@@ -84,6 +102,7 @@ std::unique_ptr<const TileCode> TileCode::make(const ConvWeights& weights,
       block.low = low;
       block.high = high;
       block.residual = residual;
+      block.patches = patches;
       for (const Chunk& chunk : generator.add(block))
         range.chunks.push_back({offsets.blocks[blocks.range.begin], chunk});
       if (generator.code().size() + generator.stream().size() * sizeof(float) > most)
@@ -98,7 +117,8 @@ std::unique_ptr<const TileCode> TileCode::make(const ConvWeights& weights,
 
 // Functions outside, tiles inside: a function's instructions are fetched once for all tiles. Those of
 // the next function are prefetched meanwhile, into the second-level cache: processors fetch code that
-// is further away than that one line after the other.
+// is further away than that one line after the other. By the function itself, where it is run for few
+// patches: between calls, prefetching as much takes time of its own.
 void TileCode::run(size_t index, const TapOffsets& offsets, const TileRun* tiles, size_t count,
                    size_t rows, ptrdiff_t row_stride) const {
   const ChannelRange& range = ranges_[index];
@@ -106,18 +126,27 @@ void TileCode::run(size_t index, const TapOffsets& offsets, const TileRun* tiles
   const size_t calls = single ? count : count * rows;
   for (size_t p = 0; p < range.chunks.size(); ++p) {
     const BlockChunk& part = range.chunks[p];
-    Range ahead = p + 1 < range.chunks.size() ? lines(range.chunks[p + 1].chunk) : Range{0, 0};
+    const Chunk& next = range.chunks[(p + 1) % range.chunks.size()].chunk;
+    const uint8_t* next_code = code_.data() + next.code;
+    const float* next_stream = stream_.data() + next.stream;
+    const bool between = !part.chunk.code_lines && p + 1 < range.chunks.size();
+    Range ahead = between ? lines(next) : Range{0, 0};
     const size_t each = divide_up(ahead.end - ahead.begin, calls);
     Function function = this->function(part.chunk);
     for (const TileRun* tile = tiles; tile != tiles + count; ++tile) {
       const float* from =
           tile->in + static_cast<ptrdiff_t>(range.group) * offsets.group_stride + part.offset;
-      float* to = tile->out + (range.first + part.chunk.row) * tile->stride;
-      auto call = [&](ptrdiff_t last) {
+      float* to = tile->out + (range.channels.begin + part.chunk.row) * tile->stride;
+      auto call = [&](ptrdiff_t row_stride_or_patches) {
         for (size_t i = 0; i < each && ahead.begin < ahead.end; ++i)
           __builtin_prefetch(code_.data() + ahead.begin++ * line_bytes, 0, 2);
-        function(from, to, tile->stride * sizeof(float), stream_.data() + part.chunk.stream, last,
-                 tile->residual ? (tile->residual - tile->out) * ptrdiff_t{sizeof(float)} : 0);
+        function(from, to, tile->stride * sizeof(float), stream_.data() + part.chunk.stream,
+                 row_stride_or_patches,
+                 tile->residual ? (tile->residual - tile->out) * ptrdiff_t{sizeof(float)} : 0,
+                 next_code, next_stream);
+        next_code += part.chunk.code_lines * line_bytes * static_cast<size_t>(row_stride_or_patches);
+        next_stream += part.chunk.stream_lines * line_bytes / sizeof(float) *
+                       static_cast<size_t>(row_stride_or_patches);
       };
       size_t floats = tile->vectors * form_.lanes();
       if (single)

@@ -25,10 +25,15 @@ struct TileRun {
 class TileCode {
  public:
   // Null if the code would take more than `most` bytes, or the system refuses executable memory.
+  // join_channels: whether neighbouring ranges of the weights' channels are one of the code's.
+  // patches: as of a Block.
   static std::unique_ptr<const TileCode> make(const ConvWeights& weights, const TapOffsets& offsets,
                                               const std::vector<float>& bias, float low, float high,
-                                              const Form& form, size_t most, bool residual = false);
+                                              const Form& form, size_t most, bool residual = false,
+                                              bool join_channels = false, size_t patches = 0);
 
+  size_t range_count() const { return ranges_.size(); }
+  Range channels(size_t index) const { return ranges_[index].channels; }
   // As ConvWeights::run, for `count` tiles of `rows` rows. Where the form has one channel, the tiles
   // have its rows and vectors; else their vectors are a multiple of the form's.
   void run(size_t index, const TapOffsets& offsets, const TileRun* tiles, size_t count, size_t rows,
@@ -46,7 +51,8 @@ class TileCode {
     Chunk chunk;
   };
   struct ChannelRange {
-    size_t first, group;
+    Range channels;
+    size_t group;
     std::vector<BlockChunk> chunks;
   };
   TileCode(const Form& form, Executable code, std::vector<float> stream,

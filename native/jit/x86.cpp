@@ -71,6 +71,13 @@ void Assembler::mov(Reg to, const Address& a) {
   address(number(to), a, 1);
 }
 
+void Assembler::prefetcht1(const Address& a) {
+  rex(false, 0, a.scale ? number(a.index) : 0, number(a.base));
+  byte(0x0F);
+  byte(0x18);
+  address(2, a, 1);
+}
+
 void Assembler::jnz(size_t target) {
   byte(0x0F);
   byte(0x85);

@@ -45,6 +45,7 @@ class Assembler {
   void jnz(size_t target);  // a position in bytes() before this one
   void mov(Reg to, const Address& from);
   void align(size_t unit);  // by breakpoints, which nothing reaches
+  void prefetcht1(const Address& from);  // into the second-level cache
   void vzeroupper();
   void ret();
 

@@ -151,7 +151,7 @@ struct Chain::Strip {
   } tiles[most];
 };
 
-// Whether all tiles are stored where they belong at once, not by way of the scratch buffer.
+// Whether all tiles are stored where they belong at once.
 bool Chain::direct(const Grid& grid) const {
   return stages.size() == 1 && !flat && tile_rows == 1 && !pool && !copied_offsets &&
          grid.columns % grid.lanes == 0;
@@ -260,9 +260,10 @@ void Chain::run_stage(const Grid& grid, const ThreadContext& context, const Stri
       generated ? generated->find(s, strip.rows, strip.tiles[0].vectors) : nullptr;
   const Activation& other = stage.epilogue.activation;
   bool last = s + 1 == stages.size();
-  for (size_t i = split_channels ? context.rank : 0; i < stage.weights->range_count();
-       i += split_channels ? context.size : 1) {
-    Range channels = stage.weights->channels(i);
+  size_t ranges = code ? code->range_count() : stage.weights->range_count();
+  size_t rank = split_channels ? context.rank : 0, size = split_channels ? context.size : 1;
+  for (size_t i = rank; i < ranges; i += size) {
+    Range channels = code ? code->channels(i) : stage.weights->channels(i);
     if (code) code->run(i, offsets, runs, strip.count, strip.rows, row_stride);
     for (size_t t = 0; t < strip.count; ++t) {
       const jit::TileRun& run = runs[t];
@@ -277,11 +278,10 @@ void Chain::run_stage(const Grid& grid, const ThreadContext& context, const Stri
           SKINNY_CHOOSE(pointwise).activate(other, run.out + c * run.stride,
                                             run.out + c * run.stride, strip.rows * floats);
       if (last && residual && !(code && code->adds_residual()))
-        add_residual(grid, context, run.out, run.stride, channels, tile.row, tile.column,
-                     strip.rows, floats);
+        add_residual(grid, context, run.out, run.stride, channels, tile.row, tile.column, strip.rows,
+                     floats);
       else if (last && !tile.direct)
-        store_tile(grid, context, ring, run.out, channels, tile.row, tile.column, strip.rows,
-                   floats);
+        store_tile(grid, context, ring, run.out, channels, tile.row, tile.column, strip.rows, floats);
     }
   }
 }
@@ -332,11 +332,10 @@ void Chain::run(const ThreadContext& context) const {
     size_t first_own = std::max(begin, sample * each), last_own = std::min(end, (sample + 1) * each);
     if (first_own >= last_own) continue;
     Range own{first_own - sample * each, last_own - sample * each};
-    if (pool) {
+    if (pool)
       run_pooled(grid, context, own);
-      continue;
-    }
-    run_tiles(grid, context, own, nullptr);
+    else
+      run_tiles(grid, context, own, nullptr);
   }
 }
 
@@ -354,12 +353,13 @@ void Chain::generate(size_t n, size_t most) const {
     for (size_t vectors = 1; vectors <= tile_vectors; ++vectors)
       if (rows && down && across[vectors])
         shapes.push_back({rows, vectors, down * across[vectors] * samples.count});
+  size_t tiles = std::min(strip_tiles(grid), grid.tiles_down * grid.tiles_across);
   std::optional<jit::ChainCode::Bounds> bounds;
   if (joins_residual(grid)) bounds = {residual->low, residual->high};
   code_->set(std::make_unique<const jit::ChainCode>(
       stages, copied_offsets ? *copied_offsets : stages[0].offsets,
       static_cast<ptrdiff_t>(copied_offsets ? tile_columns * grid.lanes : in.row_stride * n),
-      shapes, most, bounds));
+      shapes, most, bounds, !split_channels, tiles * tile_rows * tile_columns));
 }
 
 size_t Chain::code_bytes() const {

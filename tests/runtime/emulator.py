@@ -23,6 +23,7 @@ _REGISTERS = [
     *(f"r{i}" for i in range(8, 16)),
 ]
 _DECODER = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+_STACK = 1 << 60
 _ADDRESS = re.compile(r"\[(.*)\](\{1to16\})?")
 _TERM = re.compile(r"([+-]?)\s*(r\w+|0x[0-9a-f]+|\d+)(?:\*(\d))?")
 
@@ -52,11 +53,14 @@ class Machine:
     vectors: dict[int, np.ndarray] = field(default_factory=dict)
     executed: dict[str, int] = field(default_factory=dict)
     last_sum: int = 0  # of the newest addition, which a jump depends on
+    stack: dict[int, int] = field(default_factory=dict)  # arguments in memory, by their address
+    prefetched: list[int] = field(default_factory=list)  # addresses, in order
 
     def call(self, code: bytes, *arguments: int) -> None:
         """Runs a function by the System V calling convention."""
         names = ("rdi", "rsi", "rdx", "rcx", "r8", "r9")
-        self.registers = dict(zip(names, arguments, strict=False))
+        self.registers = dict(zip(names, arguments, strict=False)) | {"rsp": _STACK}
+        self.stack = {_STACK + 8 * i: value for i, value in enumerate(arguments[len(names) :], 1)}
         self.vectors = {}
         instructions = disassemble(code)
         assert instructions[-1][0] == "ret"
@@ -101,7 +105,13 @@ class Machine:
         return int(name[3:])
 
     def _mov(self, to: str, source: str) -> None:
-        self.registers[to] = self.registers[source]
+        if "[" in source:
+            self.registers[to] = self.stack[self._address(source)[0]]
+        else:
+            self.registers[to] = self.registers[source]
+
+    def _prefetcht1(self, source: str) -> None:
+        self.prefetched.append(self._address(source)[0])
 
     def _add(self, to: str, source: str) -> None:
         value = self.registers[source] if source in _REGISTERS else int(source, 0)

@@ -31,7 +31,7 @@ def sparse(rng, rows: int, taps: int, density: float) -> np.ndarray:
 FORMS = [_native.CodeForm(1, 8), _native.CodeForm(2, 3),
          _native.CodeForm(8, 1), _native.CodeForm.six_channels(),
          _native.CodeForm.many_channels()]  # fmt: skip
-NAMES = ["1 x 1x8", "1 x 2x3", "1 x 8x1", "6 x 1x2", "30 x 1x1"]
+NAMES = ["1 x 1x8", "1 x 2x3", "1 x 8x1", "6 x 1x2", "31 x 1x1"]
 
 
 @pytest.mark.parametrize("form", FORMS[-2:], ids=NAMES[-2:])
@@ -53,7 +53,7 @@ def test_generated_instructions_add_a_residual_before_they_clamp(form, rows):
         3 * at: values,
         4 * at: residual.reshape(-1),
     }
-    for begin, size, first, row in chunks:
+    for begin, size, first, row, *_ in chunks:
         Machine(form.lanes, memory).call(
             code[begin : begin + size], at, 2 * at + row * floats * 4, floats * 4,
             3 * at + 4 * first, patches, 2 * at,
@@ -84,7 +84,7 @@ def test_generated_instructions_compute_a_block(form, rows, density, block):
     )
     values, at = np.array(stream, np.float32), 1 << 40
     machine = Machine(form.lanes, {at: x, 2 * at: out.reshape(-1), 3 * at: values})
-    for begin, size, first, row in chunks:
+    for begin, size, first, row, *_ in chunks:
         machine.call(
             code[begin : begin + size],
             at,
@@ -110,12 +110,39 @@ def test_generated_instructions_compute_a_block(form, rows, density, block):
     assert len(code) <= 100 * kept + 300 * rows + 128
 
 
+@pytest.mark.parametrize("form", FORMS[-2:], ids=NAMES[-2:])
+@pytest.mark.parametrize("patches", [1, 4, 1000])
+def test_generated_instructions_prefetch_the_next_function(form, patches):
+    rng = np.random.default_rng(patches)
+    weights, runs, at = sparse(rng, 31, 300, 0.2), min(patches, 4), 1 << 40
+    floats = runs * form.vectors * form.lanes
+    x, out = rng.standard_normal((300, floats)).astype(np.float32), np.zeros((31, floats), "f4")
+    code, stream, chunks = _native.generate_block(
+        form=form, weights=weights, offsets=np.arange(300, dtype=np.int32) * floats,
+        bias=np.zeros(31, np.float32), last=False, low=0.0, high=0.0, patches=patches,
+    )  # fmt: skip
+    memory = {at: x.reshape(-1), 2 * at: out.reshape(-1), 3 * at: np.array(stream, np.float32)}
+    machine = Machine(form.lanes, memory)
+    for begin, size, first, row, code_lines, stream_lines in chunks:
+        machine.prefetched = []
+        machine.call(
+            code[begin : begin + size], at, 2 * at + row * floats * 4, floats * 4,
+            3 * at + 4 * first, runs, 0, 4 * at, 5 * at,
+        )  # fmt: skip
+        lines = {4 * at: code_lines, 5 * at: stream_lines}
+        wanted = [to + 64 * i for to, count in lines.items() for i in range(count * runs)]
+        assert set(machine.prefetched) <= set(wanted)
+        # Evenly, so that those after the last multiplication are left out.
+        assert len(machine.prefetched) >= len(wanted) - runs
+    np.testing.assert_allclose(out, weights @ x, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("form", FORMS, ids=NAMES)
 def test_clamping_passes_nan_on(form):
     weights = np.ones((2, 1), np.float32)
     x = np.full(8 * 16, np.nan, np.float32)
     out = np.zeros((2, form.rows * form.vectors * form.lanes), np.float32)
-    code, stream, ((begin, size, _, _),) = _native.generate_block(
+    code, stream, ((begin, size, *_),) = _native.generate_block(
         form=form, weights=weights, offsets=np.zeros(1, np.int32), bias=np.zeros(2, np.float32),
         last=True, low=0.0, high=6.0,
     )  # fmt: skip

@@ -75,6 +75,8 @@ def test_every_instruction_is_encoded_with_every_register(wide):
             ("mov", (base, other), "mov", (GENERAL[base], GENERAL[other])),
             ("add", (base, other), "add", (GENERAL[base], GENERAL[other])),
             ("lea", (other, base, disp, 4, 0), "lea", (GENERAL[other], at)),
+            ("mov_load", (other, base, disp, 4, 0), "mov", (GENERAL[other], at)),
+            ("prefetcht1", (base, disp, 4, 0), "prefetcht1", (at,)),
         ]:
             assembler = _native.Assembler(wide=wide)
             getattr(assembler, method)(*given)
@@ -98,6 +100,8 @@ def test_every_address_is_encoded(wide, disp):
             assembler = _native.Assembler(wide=wide)
             assembler.lea(3, base, disp, index, scale)
             check(assembler, "lea", "rbx", where)
+            assembler.prefetcht1(base, disp, index, scale)
+            check(assembler, "prefetcht1", where)
             assembler.vmovups_load(9, base, disp, index, scale)
             check(assembler, "vmovups", "zmm9" if wide else "ymm9", where)
             assembler.vbroadcastss(2, base, disp, index, scale)

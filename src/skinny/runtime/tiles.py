@@ -46,7 +46,7 @@ def choose_tile(height: int, width: int, row_stride: int, lanes: int, n: int) ->
             each = _split(vectors)
             return Tile(1, each, True, -(-vectors // each))
     across = _split(row_vectors)
-    rows = min(height, TILE_VECTORS // across)
+    rows = -(-height // -(-height // min(height, TILE_VECTORS // across)))
     return Tile(rows, across, flat, -(-height // rows) * -(-row_vectors // across))
 
 
