@@ -15,6 +15,7 @@ from skinny.models.check import check_arguments
 
 _STEM, _STAGES = 24, (64, 256, 256)
 _SMALLEST_IMAGE = 9  # 2x2 convolution, three poolings: a pixel is left
+_AT_ONCE = 500  # images
 _LEAST_VARIANCE = 5e-4  # added to each, so that noise in directions without variance stays small
 
 
@@ -87,8 +88,13 @@ def _whitening(images: torch.Tensor, kernel: int) -> torch.Tensor:
     """[c * kernel * kernel, c, kernel, kernel]: principal components by falling variance, each
     divided by its standard deviation."""
     channels = images.shape[1]
-    windows = images.double().unfold(2, kernel, 1).unfold(3, kernel, 1)  # [n, c, h, w, k, k]
-    patches = windows.permute(0, 2, 3, 1, 4, 5).reshape(-1, channels * kernel * kernel)
-    variances, components = torch.linalg.eigh(patches.T @ patches / len(patches))
+    squares = torch.zeros(2 * (channels * kernel * kernel,), dtype=torch.float64)
+    count = 0
+    for some in images.split(_AT_ONCE):  # patches take four times the memory of their images
+        windows = some.double().unfold(2, kernel, 1).unfold(3, kernel, 1)  # [n, c, h, w, k, k]
+        patches = windows.permute(0, 2, 3, 1, 4, 5).reshape(-1, len(squares))
+        squares += patches.T @ patches
+        count += len(patches)
+    variances, components = torch.linalg.eigh(squares / count)
     scaled: torch.Tensor = components.T / (variances + _LEAST_VARIANCE).sqrt()[:, None]
     return scaled.flip(0).reshape(-1, channels, kernel, kernel)

@@ -24,7 +24,7 @@ from skinny.training.distributed import Ranks
 from skinny.training.validation import hold_out, share_of_test
 
 _DTYPE = {"bf16": torch.bfloat16, "fp16": torch.float16}
-_WHITENED_BY = 5000  # images whose patches the first layer whitens
+_WHITENED_BY = 5000 * 32 * 32  # pixels of images whose patches the first layer whitens
 
 
 @dataclass
@@ -187,7 +187,8 @@ def build(
 
 def _some_images(config: Config, dataset: data.Dataset) -> torch.Tensor:
     """Training images as the network gets them, but for augmentation: the same for every seed."""
-    size = min(_WHITENED_BY, len(dataset.train.labels))
+    height, width = dataset.image_size
+    size = min(max(1, _WHITENED_BY // (height * width)), len(dataset.train.labels))
     batches = data.training_batches(dataset, batch_size=size, seed=0, whiten=config.whiten)
     images, _ = next(iter(batches.epoch(0)))
     return images
