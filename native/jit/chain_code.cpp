@@ -11,6 +11,8 @@ namespace {
 
 // Code that is run for more vectors than this is prefetched well enough between its calls.
 constexpr size_t few_vectors = 8;
+// Of layers with fewer output channels, joined ranges have as many groups; measured, they are slower.
+constexpr size_t joined_outputs = 64;
 
 // What a tile of rows x floats reads in a block: taps overlap.
 size_t input_bytes(const TapOffsets& offsets, ptrdiff_t row_stride, size_t rows, size_t floats) {
@@ -53,7 +55,8 @@ ChainCode::ChainCode(const std::vector<Stage>& stages, const TapOffsets& offsets
         bool adds = residual && s + 1 == stages.size() && wide;
         Bounds bounds = adds ? *residual : Bounds{stage.epilogue.low, stage.epilogue.high};
         code = TileCode::make(weights, taps, stage.bias, bounds.low, bounds.high, *form,
-                              most - taken, adds, join_channels,
+                              most - taken, adds,
+                              join_channels && weights.outputs() >= joined_outputs,
                               wide && strip_vectors <= few_vectors ? strip_vectors : 0);
         if (!code) continue;
         taken += std::min(code->bytes(), most - taken);
