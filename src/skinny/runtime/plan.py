@@ -35,9 +35,9 @@ _CODE_SHARE = 16  # of the memory limit, for the code of one mode
 # code stay in a third-level cache of 32 MB for the most part, though all threads are in one vector.
 _DIVIDED = 10 << 20
 _DIVIDED_LANES = 16  # with fewer, images in vectors are no faster
-# Floats of dense weights that stay in a core's second-level cache: reading them once for a vector of
-# images gains nothing over reading them for each image. The values of an image mostly stay there,
-# too; those of a vector do not if they take more floats than this.
+# Floats of dense weights that stay in a core's second-level cache: reading them once for a vector
+# of images gains nothing over reading them for each image. The values of an image mostly stay
+# there, too; those of a vector do not if they take more floats than this.
 _CACHED_WEIGHTS, _CACHED_VALUES = 1 << 17, 1 << 21
 _MOST_TEAMS = 64  # kept; more sizes of batches start anew
 
