@@ -233,18 +233,19 @@ void ConvInt8::finish(const ThreadContext& context, size_t sample, size_t first,
 // sums are computed.
 void ConvInt8::prefetch(const ThreadContext& context, size_t sample, size_t channel, size_t rows,
                         Range slots) const {
-  for (size_t row = channel; row < channel + rows; row += 4) {
-    const float* to = context.arena + sample * target_.cells->sample_stride +
-                      target_.cells->view.at(row / 4);
-    const float* from = !added_.cells ? nullptr
-                                      : context.arena + sample * added_.cells->sample_stride +
-                                            added_.cells->view.at(row / 4);
-    for (size_t i = slots.begin; i < slots.end; ++i) {
-      if (first_pieces_[i] == first_pieces_[i + 1]) continue;
-      const Int8Piece& piece = pieces_[first_pieces_[i]];
-      __builtin_prefetch(to + piece.out + piece.first, 1);
-      if (from) __builtin_prefetch(from + piece.add + piece.first);
-    }
+  const View& out = target_.cells->view;
+  const float* to = context.arena + sample * target_.cells->sample_stride + out.at(channel / 4);
+  const float* from = !added_.cells ? nullptr
+                                    : context.arena + sample * added_.cells->sample_stride +
+                                          added_.cells->view.at(channel / 4);
+  size_t quads = divide_up(rows, 4);
+  for (size_t i = slots.begin; i < slots.end; ++i) {
+    if (first_pieces_[i] == first_pieces_[i + 1]) continue;
+    const Int8Piece& piece = pieces_[first_pieces_[i]];
+    for (size_t q = 0; q < quads; ++q)
+      __builtin_prefetch(to + piece.out + piece.first + q * out.channel_stride, 1);
+    for (size_t q = 0; from && q < quads; ++q)
+      __builtin_prefetch(from + piece.add + piece.first + q * added_.cells->view.channel_stride);
   }
 }
 

@@ -70,7 +70,7 @@ def _choose_padding(program: Program, layers: list[Layer], start: str, end: str)
                 continue
         shape = program.shapes[name]
         stride = program.row_stride(shape) if len(shape) == 3 else None
-        if name != start and stride and all(reads_gaps(program, layer) for layer in after):
+        if name != start and stride and all(map(reads_gaps, after)):
             program.padded[name] = spaced(loose(shape, stride))
 
 

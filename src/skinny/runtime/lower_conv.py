@@ -120,7 +120,7 @@ def _is_dense(height: int, width: int, stride: int, lanes: int) -> bool:
     return -(-((height - 1) * stride + width) // lanes) < height * -(-width // lanes)
 
 
-def reads_gaps(program: Program, layer: Layer) -> bool:
+def reads_gaps(layer: Layer) -> bool:
     """Whether a layer reads values with gaps between channels and rows."""
     pools = layer.op in ("max_pool", "avg_pool", "adaptive_avg_pool")
     return pools or layer.op == "conv"
