@@ -35,8 +35,8 @@ README = HERE.parent / "README.md"
 RECORDS = HERE / "records"
 _SMALL = 5  # arms of a study
 _AIRNET = (
-    "A network after airbench (Jordan 2024) at half its width, 12 epochs, by a recipe that nobody "
-    "has tuned: airbench's own, with more computation, has 94 %."
+    "A network after airbench (Jordan 2024) at half its width, 12 epochs, by a recipe that is "
+    "hardly tuned: airbench's own, with more computation, has 94 %."
 )
 ANALYSES = ("figure1", "figure2", "progressive", "random", "reinit", "baselines")
 RECORD_TABLES = {  # experiments at the scale `paper`: data, files of records, margin in points
