@@ -294,7 +294,7 @@ def test_caffes_learning_rates_reach_the_groups():
         ({"model": "nin"}, "no model 'nin'"),
         ({"precision": "fp16"}, "fp16 is for GPUs"),
         ({"exclude": ("conv9",)}, "'conv9' matches nothing"),
-        ({"model": "alexnet", "width": None, "batch_norm": None}, "227"),
+        ({"model": "alexnet", "width": None, "batch_norm": None}, "at least 63x63 pixels, got 8x8"),
     ],
 )
 def test_what_cannot_be_trained_says_why(tmp_path, changes, complaint):
