@@ -16,13 +16,6 @@ forty --set method=gradual --set restart_lr=false
 forty --set dense=2 --set sparse=6 --set lr=0.1,0.05
 forty --set lr=0.2
 forty --set dense=8 --set sparse=12
-# More cycles, one schedule of the learning rate, and other methods at equal epochs.
-thirty() { sweep --seeds 100 101 102 "$@"; }
-thirty --set restart_lr=false
-thirty --set restart_lr=false --set dense=1 --set sparse=4,2
-thirty --set restart_lr=false --set dense=2 --set sparse=2
-thirty --set restart_lr=false --set method=acdc,gradual
-thirty --set dense=1 --set sparse=4
 skinny record search/lenet-300-100-search-* --into results/records/lenet-search.jsonl
 
 # The experiments themselves, on the test images.
