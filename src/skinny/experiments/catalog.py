@@ -59,7 +59,8 @@ def table4(data: str, scale: Scale) -> Experiment:
     base = setting("imagenet", scale)
     if scale != "smoke":
         base = replace(base, augment="flip-crop")
-    arms = (dense(base, "AlexNet (Caffe)"), sdnn(base, 0.5), sdnn(base, 0.75))
+    name = "AlexNet" if scale == "small" else "AlexNet (Caffe)"
+    arms = (dense(base, name), sdnn(base, 0.5), sdnn(base, 0.75))
     if scale == "small":  # which of ten classes: nearly every network has it among its first five
         return Experiment(
             "table4",
