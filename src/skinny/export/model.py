@@ -17,8 +17,8 @@ from skinny.export.stored import CONSTANT, Stored, graph_record, with_constants
 from skinny.export.tensors import to_arrays, to_tensor
 from skinny.export.torch_import import UnsupportedOperationError, take_graph
 from skinny.graph import Graph
+from skinny.graph.dead_weights import without_dead_weights
 from skinny.graph.ops.int8 import INT8_OPS
-from skinny.graph.unread import unread_biases
 from skinny.graph.values import own_dtype
 from skinny.iht.attached import warn_if_unfinished
 from skinny.iht.input_range import find, paused
@@ -57,7 +57,7 @@ def pack(
     back as it is, and every zero as 0.0 (-0.0 too, unless signed_zeros); "fp16", "bf16",
     "int8" to "int2" and "codebook8" to "codebook2" round the weights (docs/format.md); size chooses
     one of these for each tensor, so that the file has at most `size` bytes. A rounded file has
-    zeros for biases that no layer reads, which changes no output. config_hash,
+    zeros for weights and biases that change no output (graph/dead_weights.py). config_hash,
     sparsity: where it came from. compute: "int8" makes layers that multiply 8-bit integers, whose
     weights are then stored as such unless `values` says otherwise; it needs `calibration`, batches
     like `example`, or the range of each layer's input by the name of its weight,
@@ -84,7 +84,7 @@ def pack(
             own, more, report = to_int8(own, arrays, calibration)
             tensors = {**arrays, **more}
         elif lossy:
-            tensors = _without_unread(own, arrays, arrays)
+            tensors = _without_dead(own, arrays, arrays)
         graph, format_ = graph_record(own, Stored(tensors))
     elif isinstance(model, nn.Module):
         model = original(model)
@@ -105,7 +105,7 @@ def pack(
                 state |= more
                 tensors |= more
             elif lossy:
-                tensors = _without_unread(taken, tensors, state)
+                tensors = _without_dead(taken, tensors, state)
             graph, format_ = graph_record(taken, Stored(state))
     else:
         if compute != "fp32":
@@ -129,21 +129,13 @@ def pack(
     return report
 
 
-def _without_unread(
+def _without_dead(
     graph: Graph, tensors: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]
 ) -> dict[str, Any]:
-    """The tensors with zeros, which take few bytes, for biases that no layer reads."""
-    made = dict(tensors)
+    """The tensors with zeros, which take few bytes, for weights and biases without effect."""
     tied = {own.name for own in tensors.values() if isinstance(own, packing.Tied)}
-    for name, unread in unread_biases(graph, lambda name: arrays[name]).items():
-        own = tensors[name]
-        if name in tied:  # another layer may read it
-            continue
-        if isinstance(own, packing.Bits):
-            made[name] = own._replace(array=np.where(unread, 0, own.array).astype(own.array.dtype))
-        elif isinstance(own, np.ndarray):
-            made[name] = np.where(unread, 0, own).astype(own.dtype)
-    return made
+    fixed = {name for name in arrays if not isinstance(tensors.get(name), np.ndarray)} | tied
+    return dict(tensors) | without_dead_weights(graph, arrays, fixed)
 
 
 def _check_compute(compute: str, calibration: Calibration | None, size: int | None) -> None:

@@ -1,4 +1,4 @@
-"""Biases that no layer reads are found, and zeros in their place change nothing."""
+"""Weights and biases without effect are found, and zeros in their place change nothing."""
 
 import numpy as np
 import pytest
@@ -51,10 +51,73 @@ def test_a_rounded_file_has_zeros_for_biases_that_no_layer_reads(tmp_path):
         expected = torch.zeros_like(found[f"{name}.bias"])
         expected[list(kept)] = model.get_submodule(name).bias.detach()[list(kept)]
         assert torch.equal(found[f"{name}.bias"], expected), name
+        gone = [i for i in range(len(expected)) if i not in kept]
+        assert not found[f"{name}.weight"][gone].any(), name
+        assert all(row.any() for row in found[f"{name}.weight"][list(kept)]), name
     rounded = skinny.load(path)(example.numpy(), preprocessed=True)
     model.load_state_dict({n: t.to(torch.bfloat16).float() if t.ndim > 1 else t
                            for n, t in model.state_dict().items()})  # fmt: skip
     np.testing.assert_allclose(rounded, model(example).detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_channel_that_reads_nothing_moves_into_the_biases_of_its_readers(tmp_path):
+    torch.manual_seed(1)
+    model = build("lenet-5", classes=10, channels=1, image_size=(28, 28))
+    with torch.no_grad():
+        model.conv1.weight[5] = 0
+        model.conv2.weight[[7, 8]] = 0
+        model.fc1.weight[40:] = 0  # with constants of either sign behind a ReLU
+        model.fc1.weight[3, 7 * 16 : 8 * 16] = 0
+    example = torch.rand(3, 1, 28, 28)
+    path = tmp_path / "net.skinny"
+    found = stored(model.eval(), path, example, values="fp16")
+    assert not found["conv2.weight"][:, 5].any()
+    assert not found["fc1.weight"].view(500, 50, 16)[:, [7, 8]].any()
+    assert not found["fc2.weight"][:, 40:].any()
+    for name, gone in {"conv1": [5], "conv2": [7, 8], "fc1": range(40, 500)}.items():
+        assert not found[f"{name}.bias"][list(gone)].any(), name
+    scores = skinny.load(path)(example.numpy(), preprocessed=True)
+    np.testing.assert_allclose(scores, model(example).detach(), rtol=2e-3, atol=2e-3)
+
+
+def test_constants_that_do_not_reach_everything_alike_stay(tmp_path):
+    padded = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Conv2d(4, 2, 3, padding=1))
+    smooth = nn.Sequential(nn.Linear(3, 4), nn.GELU(), nn.Linear(4, 2))
+    bare = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2, bias=False))
+    for model, example in ((padded, torch.rand(2, 1, 8, 8)), (smooth, torch.rand(2, 3)),
+                           (bare, torch.rand(2, 3))):  # fmt: skip
+        with torch.no_grad():
+            model[0].weight[1], model[0].bias[1] = 0, 1.5
+        found = stored(model.eval(), tmp_path / "net.skinny", example, values="bf16")
+        assert found["0.bias"][1] == 1.5
+        assert found["2.weight"][:, 1].any()
+
+
+def test_a_weight_too_large_to_be_moved_stays(tmp_path):
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    with torch.no_grad():
+        model[0].weight[1], model[0].bias[1] = 0, 1e30
+        model[2].weight[:, 1] = 1e30
+    found = stored(model.eval(), tmp_path / "net.skinny", torch.rand(2, 3), values="bf16")
+    assert found["2.weight"][:, 1].any()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rounded_files_of_thinned_networks_compute_the_same(tmp_path, seed):
+    torch.manual_seed(seed)
+    model = nn.Sequential(
+        nn.Conv2d(2, 6, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 5, 2), nn.AvgPool2d(2),
+        nn.Flatten(), nn.Linear(5 * 9, 12), nn.ReLU(), nn.Linear(12, 7), nn.Linear(7, 3),
+    )  # fmt: skip
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim > 1:
+                parameter *= torch.rand_like(parameter) < 0.08
+    example = torch.rand(4, 2, 16, 16)
+    path = tmp_path / "net.skinny"
+    stored(model.eval(), path, example, values="fp16")
+    scores = skinny.load(path)(example.numpy(), preprocessed=True)
+    np.testing.assert_allclose(scores, model(example).detach(), rtol=5e-3, atol=5e-3)
 
 
 def test_an_exact_file_has_every_bias(tmp_path):
