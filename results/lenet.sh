@@ -16,7 +16,17 @@ forty --set method=gradual --set restart_lr=false
 forty --set dense=2 --set sparse=6 --set lr=0.1,0.05
 forty --set lr=0.2
 forty --set dense=8 --set sparse=12
-skinny record search/lenet-300-100-search-* --into results/records/lenet-search.jsonl
+sweep --seeds 100 101 102 --set restart_lr=false --set method=sdnn,acdc,gradual
+sweep --seeds 100 101 102 --set restart_lr=false --set dense=2 --set sparse=3
+# And of LeNet-5 at 280x.
+five() {
+  skinny sweep lenet-5 --runs search --set name=lenet-5-search --set val_size=5000 \
+    --set sparsity=0.9964285714285714 --set r0=0.9964285714285714 \
+    --records results/records/lenet-search.jsonl "$@"
+}
+five --seeds 100 101 --set restart_lr=true
+five --seeds 100 --set restart_lr=false --set method=sdnn,gradual
+skinny record search/lenet-* --into results/records/lenet-search.jsonl
 
 # The experiments themselves, on the test images.
 skinny reproduce lenet --scale paper --runs runs --records results/records/lenet.jsonl

@@ -19,7 +19,13 @@ def panel(title):
     ("title", "labels"),
     [
         ("LeNet-300-100", ["SDNN-2x", "SDNN-12x", "SDNN-56x", "SDNN-68x"]),
-        ("LeNet-5", ["SDNN-2x", "SDNN-12x", "SDNN-108x", "SDNN-280x"]),
+        (
+            "LeNet-5",
+            [
+                *("SDNN-2x", "SDNN-12x", "SDNN-108x", "SDNN-280x"),
+                *("SDNN-108x, restarted", "SDNN-280x, restarted"),
+            ],
+        ),
     ],
 )
 def test_claims_have_ten_seeds_two_kinds_of_dense_training_and_published_rows(title, labels):
@@ -49,6 +55,14 @@ def test_restarted_dense_training_prunes_nothing_and_is_not_the_plain_one():
     plain, restarted, *_ = (arm.seeded(0) for arm in panel("LeNet-300-100").arms)
     assert plain.hash != restarted.hash
     assert not timeline(restarted, 1).target
+
+
+def test_from_100x_on_the_learning_rate_is_restarted_only_where_that_is_said():
+    for made in PAPER.panels:
+        for arm in made.arms:
+            if arm.config.method == "sdnn":
+                few = arm.config.sparsity < 1 - 1 / 100
+                assert arm.config.restart_lr == (few or "restarted" in arm.label), arm.label
 
 
 def test_other_methods_have_their_own_spans():
