@@ -121,6 +121,7 @@ class ConvInt8 : public Step {
   double work() const override;
   void generate(size_t n, size_t most) const override;
   size_t code_bytes() const override;
+  bool has_pairs() const override { return pairs_->get() != nullptr; }
   size_t code_of_few_vectors() const override;
   size_t last_read() const;  // the last cell that is read, of any lane
 

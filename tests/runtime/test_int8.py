@@ -195,6 +195,19 @@ def test_without_memory_for_code_the_bits_are_the_same():
     np.testing.assert_array_equal(made.run(given)[0], running.run(graph, given, net.tensors)[0])
 
 
+def test_pairs_are_not_called_generated_code():
+    net = Net(1, 8, 9, 20)
+    y = net.conv("x", (30, 8, 3, 3), padding=1, zero=100, density=0.1)
+    graph = Graph((Input("x", "float32", net.shape),), tuple(net.nodes), (y,))
+    made = mixed(graph, {"x": np.zeros(net.shape, np.float32)}, net.tensors)
+    (segment,) = made._natives.values()
+    forms = {step.form for step, made in zip(segment.steps, segment.code, strict=True) if made}
+    wanted = "pairs" if native.extension().isa() == "avx2" else "generated"
+    assert forms <= {wanted}
+    if wanted == "pairs" and os.environ.get("SKINNY_VNNI") == "0":
+        assert forms == {wanted}
+
+
 @pytest.mark.parametrize(("shape", "groups"), [((6, 5), 1), ((8, 3, 3, 2), 1), ((6, 5, 3), 3)])
 def test_quads_give_their_weights_back(shape, groups):
     weight = rng.integers(-127, 128, shape, np.int8) * (rng.random(shape) < 0.6)
