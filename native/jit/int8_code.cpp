@@ -9,6 +9,7 @@ namespace skinny::jit {
 namespace {
 
 constexpr size_t vpdpbusd_bytes = 7, load_bytes = 10, insert_bytes = 12;
+constexpr size_t row_bytes = 64;  // at most, of the first and last instructions on a row's sums
 // Code is run for all vectors of a strip before the next, from the second-level cache: it is read in
 // its order, faster than it multiplies. Sums go to memory and back between two pieces.
 constexpr size_t chunk_bytes = 64 << 10;
@@ -176,7 +177,9 @@ std::unique_ptr<const Int8Code> Int8Code::make(const Int8Weights& weights,
                                                const std::optional<Int8Ending>& ending,
                                                size_t most) {
   if (!weights.by_tap()) return nullptr;
-  if (weights.quads() * (vpdpbusd_bytes + load_bytes + insert_bytes) > most) return nullptr;
+  if (weights.quads() * (vpdpbusd_bytes + load_bytes + insert_bytes) +
+          weights.outputs() * row_bytes > most)
+    return nullptr;
   if (*std::max_element(offsets.begin(), offsets.end()) >= (1 << 29) - gap - 8) return nullptr;
   Int8Generator generator(offsets, gap, ending);
   std::vector<std::vector<Chunk>> blocks;
