@@ -65,10 +65,7 @@ class Int8Generator {
     bool ends = ending_ && end == block.rows.size();
     size_t last = ends ? first_of_last(block, begin, end) : end;
     read_ = 0;
-    if (ends) {
-      code_.mov(stride, {strip, offsetof(Int8Strip, stride)});
-      ending_code().load_constants();
-    }
+    if (ends) ending_code().load_constants();
     size_t loop = code_.size();
     code_.mov(cells, Address{strip});
     base_ = reach;
@@ -133,6 +130,7 @@ class Int8Generator {
       }
     read_ += static_cast<size_t>(at + reach) / 4;
     code_.mov(cells, {strip, offsetof(Int8Strip, to)});
+    code_.mov(stride, {strip, offsetof(Int8Strip, stride)});
     for (size_t row = 0; row < block.start.size(); row += 4) {
       size_t four = std::min(block.start.size(), row + 4);
       for (Tap& tap : taps)

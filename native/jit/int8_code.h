@@ -27,7 +27,7 @@ namespace skinny::jit {
 struct Int8Strip {
   const float* in[int8_vectors];  // where lane 0 of each begins
   float* to[int8_vectors];        // where code with an ending stores the first cells or floats,
-  size_t stride;                  // and the bytes to the next
+  size_t stride[int8_vectors];    // and the bytes to the next
 };
 
 class Int8Code {

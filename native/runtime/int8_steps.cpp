@@ -127,10 +127,10 @@ void ConvInt8::run(const ThreadContext& context) const {
 }
 
 // Those of generated code are long, so that it is fetched and its quads are expanded less often,
-// unless that leaves threads nothing to divide.
+// unless threads would have few to divide.
 size_t ConvInt8::strips(const ThreadContext& context, const jit::Int8Code* code) const {
   size_t few = divide_up(slots_.size(), int8_vectors);
-  bool long_ones = code && (context.size == 1 || samples_ * few >= 4 * context.size);
+  bool long_ones = code && (context.size == 1 || samples_ * few >= 16 * context.size);
   return long_ones ? few : divide_up(slots_.size(), int8_vectors / 2);
 }
 
@@ -166,27 +166,26 @@ void ConvInt8::run_block(const ThreadContext& context, size_t sample, size_t blo
   finish(context, sample, first, rows, slots, sums);
 }
 
-// Code with an ending stores vectors where they belong. Where some of a strip are not whole, all come
-// into their place from where their sums were.
+// Code with an ending stores vectors where they belong; those that are not whole come into their place
+// from where their sums were.
 void ConvInt8::run_to_end(const ThreadContext& context, size_t sample, size_t block, Range slots,
                           const jit::Int8Code& code, jit::Int8Strip& strip) const {
   size_t lanes = int8_kernels().lanes, rows = weights_->blocks()[block].start.size();
   auto sums = reinterpret_cast<int32_t*>(context.scratch);
   auto [to, stride] = this->to(context, sample, block * int8_block);
-  bool whole = true;
-  for (size_t i = slots.begin; i < slots.end; ++i)
-    whole = whole && pieces_[first_pieces_[i]].count == lanes;
-  for (size_t i = slots.begin; i < slots.end; ++i)
-    strip.to[i - slots.begin] = whole ? to + pieces_[first_pieces_[i]].out
-                                      : context.scratch + (i - slots.begin) * rows * lanes;
-  strip.stride = sizeof(float) * (whole ? stride : lanes);
-  code.run(block, *weights_, strip, slots.end - slots.begin, sums,
-           sums + int8_vectors * int8_block * lanes);
-  for (size_t i = slots.begin; !whole && i < slots.end; ++i)
-    SKINNY_CHOOSE(int8_finish)
-        .place(strip.to[i - slots.begin], target_.cells ? rows / 4 : rows,
-               pieces_.data() + first_pieces_[i], first_pieces_[i + 1] - first_pieces_[i], to,
-               stride);
+  size_t count = slots.end - slots.begin;
+  auto pieces = [&](size_t i) { return pieces_.data() + first_pieces_[slots.begin + i]; };
+  auto whole = [&](size_t i) { return pieces(i)->count == lanes; };
+  for (size_t i = 0; i < count; ++i) {
+    strip.to[i] = whole(i) ? to + pieces(i)->out : context.scratch + i * rows * lanes;
+    strip.stride[i] = sizeof(float) * (whole(i) ? stride : lanes);
+  }
+  code.run(block, *weights_, strip, count, sums, sums + int8_vectors * int8_block * lanes);
+  for (size_t i = 0; i < count; ++i)
+    if (!whole(i))
+      SKINNY_CHOOSE(int8_finish)
+          .place(strip.to[i], target_.cells ? rows / 4 : rows, pieces(i),
+                 static_cast<size_t>(pieces(i + 1) - pieces(i)), to, stride);
 }
 
 // A window of cells is unpacked, and its strips are computed one after the other.
