@@ -99,6 +99,12 @@ void bind_assembler(nb::module_& m) {
       .def("vmovaps",
            [=](Assembler& self, unsigned x, unsigned y) { self.vmovaps(vector(x), vector(y)); },
            to, from)
+      .def("vcvtdq2ps",
+           [=](Assembler& self, unsigned x, unsigned y) { self.vcvtdq2ps(vector(x), vector(y)); },
+           to, from)
+      .def("vcvtps2dq",
+           [=](Assembler& self, unsigned x, unsigned y) { self.vcvtps2dq(vector(x), vector(y)); },
+           to, from)
       .def("vbroadcastss",
            [=](Assembler& self, unsigned x, unsigned y, int32_t d, unsigned i, unsigned s) {
              self.vbroadcastss(vector(x), at(y, d, i, s));
@@ -127,6 +133,13 @@ void bind_assembler(nb::module_& m) {
   memory("vfmadd231ps_broadcast", &Assembler::vfmadd231ps_broadcast);
   memory("vinserti32x8_upper", &Assembler::vinserti32x8_upper);
   memory("vpdpbusd_broadcast", &Assembler::vpdpbusd_broadcast);
+  memory("vaddps_broadcast", &Assembler::vaddps_broadcast);
+  memory("vmulps_broadcast", &Assembler::vmulps_broadcast);
+  three("vmulps", &Assembler::vmulps);
+  three("vpackssdw", &Assembler::vpackssdw);
+  three("vpackuswb", &Assembler::vpackuswb);
+  three("vpaddsw", &Assembler::vpaddsw);
+  three("vpshufb", &Assembler::vpshufb);
 }
 
 // weights: [rows][taps].

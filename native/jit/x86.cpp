@@ -170,4 +170,20 @@ void Assembler::vpdpbusd_broadcast(Vector sum, Vector a, const Address& b) {
   vector({2, 1, 0x50}, sum, a, b, sizeof(int32_t), true);
 }
 
+void Assembler::vaddps_broadcast(Vector to, Vector a, const Address& b) {
+  vector({1, 0, 0x58}, to, a, b, sizeof(float), true);
+}
+
+void Assembler::vmulps_broadcast(Vector to, Vector a, const Address& b) {
+  vector({1, 0, 0x59}, to, a, b, sizeof(float), true);
+}
+
+void Assembler::vmulps(Vector to, Vector a, Vector b) { vector({1, 0, 0x59}, to, a, b); }
+void Assembler::vcvtdq2ps(Vector to, Vector from) { vector({1, 0, 0x5B}, to, none, from); }
+void Assembler::vcvtps2dq(Vector to, Vector from) { vector({1, 1, 0x5B}, to, none, from); }
+void Assembler::vpackssdw(Vector to, Vector a, Vector b) { vector({1, 1, 0x6B}, to, a, b); }
+void Assembler::vpackuswb(Vector to, Vector a, Vector b) { vector({1, 1, 0x67}, to, a, b); }
+void Assembler::vpaddsw(Vector to, Vector a, Vector b) { vector({1, 1, 0xED}, to, a, b); }
+void Assembler::vpshufb(Vector to, Vector a, Vector from) { vector({2, 1, 0x00}, to, a, from); }
+
 }  // namespace skinny::jit

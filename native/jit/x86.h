@@ -64,6 +64,16 @@ class Assembler {
   void vinserti32x8_upper(Vector to, Vector a, const Address& upper);
   // sum += four products of a's unsigned and b's signed bytes, b being the same for all lanes.
   void vpdpbusd_broadcast(Vector sum, Vector a, const Address& b);
+  void vaddps_broadcast(Vector to, Vector a, const Address& b);  // 512 bits only, as the next
+  void vmulps_broadcast(Vector to, Vector a, const Address& b);
+  void vmulps(Vector to, Vector a, Vector b);
+  void vcvtdq2ps(Vector to, Vector from);  // floats from integers, and
+  void vcvtps2dq(Vector to, Vector from);  // integers from floats
+  // Integers of half the bits, in each 128 bits those of a first: signed 16 of 32, unsigned 8 of 16.
+  void vpackssdw(Vector to, Vector a, Vector b);
+  void vpackuswb(Vector to, Vector a, Vector b);
+  void vpaddsw(Vector to, Vector a, Vector b);
+  void vpshufb(Vector to, Vector a, Vector from);
 
  private:
   struct Operation {

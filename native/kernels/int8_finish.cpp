@@ -265,8 +265,15 @@ void finish(const int32_t* sums, size_t stride, const Int8Output& o, const Int8P
   }
 }
 
+void place(const float* vectors, size_t count, const Int8Piece* pieces, size_t pieces_count,
+           float* to, size_t stride) {
+  for (const Int8Piece* p = pieces; p < pieces + pieces_count; ++p)
+    for (size_t i = 0; i < count; ++i)
+      store_piece(to + i * stride + p->out, load(vectors + i * V), p->first, p->count);
+}
+
 }  // namespace
 
-const Int8Finish int8_finish{finish};
+const Int8Finish int8_finish{finish, place};
 
 }  // namespace skinny::SKINNY_SET

@@ -121,6 +121,7 @@ void bind_tensors(nb::module_& m) {
       .def("add_fill", &add_fill, nb::kw_only(), arg("target"), arg("value"))
       .def("workspace_bytes", &TensorProgram::workspace_bytes, nb::kw_only(), arg("samples") = 1,
            arg("threads"))
+      .def_prop_ro("has_pairs", &TensorProgram::has_pairs)
       .def("generate", &TensorProgram::generate, nb::kw_only(), arg("max_bytes"),
            nb::call_guard<nb::gil_scoped_release>())
       .def("run", &run, nb::kw_only(), arg("inputs"), arg("outputs"), arg("samples") = 1,

@@ -161,9 +161,14 @@ void PoolCells::run(const ThreadContext& context) const {
   const Int8Kernels& kernels = int8_kernels();
   const Even even(columns, in.width);
   auto covered = reinterpret_cast<const float**>(context.scratch);
-  float* largest = context.scratch + pool->address_floats;
+  // Of the rows that an output row covers. That of the next is computed before this one is read:
+  // vectors that overlap those stored just before would wait for these.
+  size_t row_floats = in.width + even.reach(columns);
+  float* largest_of[2] = {context.scratch + pool->address_floats,
+                          context.scratch + pool->address_floats + row_floats};
   size_t dilation = static_cast<size_t>(columns.dilation);
-  std::fill_n(largest + in.width, even.reach(columns), 0.f);  // no byte is smaller
+  for (float* largest : largest_of)
+    std::fill_n(largest + in.width, even.reach(columns), 0.f);  // no byte is smaller
   auto [begin, end] = context.partition(samples * out.channels);
   for (size_t i = begin; i < end; ++i) {
     size_t sample = i / out.channels, channel = i % out.channels;
@@ -171,11 +176,16 @@ void PoolCells::run(const ThreadContext& context) const {
     float* to = context.arena + sample * target.sample_stride + out.offset +
                 channel * out.channel_stride;
     fill_around(to, out, zero);
-    for (size_t y = 0; y < out.height; ++y) {
+    auto cover = [&](size_t y) {
       size_t count = 0;
       for (int32_t r = rows.begin[y]; r < rows.end[y]; r += rows.dilation)
         covered[count++] = from + static_cast<size_t>(r) * in.row_stride;
-      kernels.largest_of_rows(covered, count, in.width, largest);
+      kernels.largest_of_rows(covered, count, in.width, largest_of[y % 2]);
+    };
+    cover(0);
+    for (size_t y = 0; y < out.height; ++y) {
+      if (y + 1 < out.height) cover(y + 1);
+      const float* largest = largest_of[y % 2];
       float* row = to + out.origin + y * out.row_stride;
       if (even.begin < even.end)
         kernels.largest_of_windows(largest + columns.begin[even.begin], even.step, even.length,
@@ -194,7 +204,7 @@ void PoolCells::run(const ThreadContext& context) const {
 
 size_t PoolCells::scratch(size_t) const {
   Even even(pool->columns, source.view.width);
-  return pool->address_floats + source.view.width + even.reach(pool->columns);
+  return pool->address_floats + 2 * (source.view.width + even.reach(pool->columns));
 }
 
 double PoolCells::work() const {

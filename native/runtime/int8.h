@@ -15,7 +15,7 @@
 
 namespace skinny {
 
-constexpr size_t int8_vectors = 8;  // that are computed at a time
+constexpr size_t int8_vectors = 16;  // that are computed at a time, by generated code
 
 // Output channels of a layer, each with its first sum, and their quads: row after row, with the tap of
 // each; or tap after tap, with the rows that have a quad for it, which may be none.
@@ -89,6 +89,9 @@ struct Int8Finish {
   // from first[i] to before first[i + 1].
   void (*run)(const int32_t* sums, size_t stride, const Int8Output& output,
               const Int8Piece* pieces, const uint32_t* first, size_t vectors);
+  // Stores the pieces of `count` vectors, which lie one after the other, `stride` apart.
+  void (*place)(const float* vectors, size_t count, const Int8Piece* pieces, size_t pieces_count,
+                float* to, size_t stride);
 };
 
 struct Int8Dot {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "cell_fill.h"
 #include "require.h"
@@ -114,7 +115,7 @@ void ConvInt8::run(const ThreadContext& context) const {
   }
   if (const Int8Pairs* pairs = pairs_->get()) return run_pairs(context, *pairs);
   const jit::Int8Code* code = code_->get();
-  size_t blocks = weights_->blocks().size(), strips = divide_up(slots_.size(), int8_vectors);
+  size_t blocks = weights_->blocks().size(), strips = this->strips(context, code);
   size_t units = samples_ * strips, parts = this->parts(context, units, blocks);
   auto [begin, end] = context.partition(units * parts);
   for (size_t unit = begin; unit < end; ++unit) {
@@ -123,6 +124,14 @@ void ConvInt8::run(const ThreadContext& context) const {
     auto [first, last] = partition(blocks, part, parts);
     for (size_t block = first; block < last; ++block) run_block(context, sample, block, slots, code);
   }
+}
+
+// Those of generated code are long, so that it is fetched and its quads are expanded less often,
+// unless threads would have few to divide.
+size_t ConvInt8::strips(const ThreadContext& context, const jit::Int8Code* code) const {
+  size_t few = divide_up(slots_.size(), int8_vectors);
+  bool long_ones = code && (context.size == 1 || samples_ * few >= 16 * context.size);
+  return long_ones ? few : divide_up(slots_.size(), int8_vectors / 2);
 }
 
 // Where there are few strips, threads divide the output channels too.
@@ -137,23 +146,46 @@ void ConvInt8::run_block(const ThreadContext& context, size_t sample, size_t blo
   const Int8Weights::Block& own = weights_->blocks()[block];
   size_t rows = own.start.size(), first = block * int8_block, count = slots.end - slots.begin;
   auto sums = reinterpret_cast<int32_t*>(context.scratch);
-  const float* in[int8_vectors];
-  for (size_t i = 0; i < count; ++i) in[i] = input(context, sample) + slots_[slots.begin + i];
+  jit::Int8Strip strip;
+  for (size_t i = 0; i < count; ++i) strip.in[i] = input(context, sample) + slots_[slots.begin + i];
   if (target_.cells) prefetch(context, sample, first, rows, slots);
   int32_t* quads = sums + int8_vectors * int8_block * kernels.lanes;
   Int8Rows all{own.first.data(),  own.taps.data(), own.rows.data(),
                own.quads.data(),  own.start.data(), offsets_.data() + own.first_tap,
                own.rows.size(), rows, gap_};
   if (code) {
-    code->run(block, *weights_, in, count, sums, quads);
+    if (code->has_ending()) return run_to_end(context, sample, block, slots, *code, strip);
+    code->run(block, *weights_, strip, count, sums, quads);
   } else {
     if (own.packed()) {
       own.expand(0, own.count, 0, quads);
       all.quads = quads;
     }
-    (weights_->by_tap() ? kernels.sums_by_tap : kernels.sums)(all, in, count, sums);
+    (weights_->by_tap() ? kernels.sums_by_tap : kernels.sums)(all, strip.in, count, sums);
   }
   finish(context, sample, first, rows, slots, sums);
+}
+
+// Code with an ending stores vectors where they belong; those that are not whole come into their place
+// from where their sums were.
+void ConvInt8::run_to_end(const ThreadContext& context, size_t sample, size_t block, Range slots,
+                          const jit::Int8Code& code, jit::Int8Strip& strip) const {
+  size_t lanes = int8_kernels().lanes, rows = weights_->blocks()[block].start.size();
+  auto sums = reinterpret_cast<int32_t*>(context.scratch);
+  auto [to, stride] = this->to(context, sample, block * int8_block);
+  size_t count = slots.end - slots.begin;
+  auto pieces = [&](size_t i) { return pieces_.data() + first_pieces_[slots.begin + i]; };
+  auto whole = [&](size_t i) { return pieces(i)->count == lanes; };
+  for (size_t i = 0; i < count; ++i) {
+    strip.to[i] = whole(i) ? to + pieces(i)->out : context.scratch + i * rows * lanes;
+    strip.stride[i] = sizeof(float) * (whole(i) ? stride : lanes);
+  }
+  code.run(block, *weights_, strip, count, sums, sums + int8_vectors * int8_block * lanes);
+  for (size_t i = 0; i < count; ++i)
+    if (!whole(i))
+      SKINNY_CHOOSE(int8_finish)
+          .place(strip.to[i], target_.cells ? rows / 4 : rows, pieces(i),
+                 static_cast<size_t>(pieces(i + 1) - pieces(i)), to, stride);
 }
 
 // A window of cells is unpacked, and its strips are computed one after the other.
@@ -188,6 +220,18 @@ const float* ConvInt8::input(const ThreadContext& context, size_t sample) const 
   return context.arena + source_.view.offset + sample * source_.sample_stride + first_;
 }
 
+// Where the first pixel of an output channel, or of four, is stored, and how far the next one is.
+std::pair<float*, size_t> ConvInt8::to(const ThreadContext& context, size_t sample,
+                                       size_t channel) const {
+  if (target_.cells)
+    return {context.arena + sample * target_.cells->sample_stride +
+                target_.cells->view.at(channel / 4),
+            target_.cells->view.channel_stride};
+  return {target_.floats->to(context) + sample * target_.floats->strides[0] +
+              channel * target_.floats->strides[1],
+          target_.floats->strides[1]};
+}
+
 // What becomes of the sums of output channels [first, first + rows).
 void ConvInt8::finish(const ThreadContext& context, size_t sample, size_t first, size_t rows,
                       Range slots, const int32_t* sums) const {
@@ -203,15 +247,7 @@ void ConvInt8::finish(const ThreadContext& context, size_t sample, size_t first,
   output.high = target_.high;
   output.add_scale = added_.quantization.scale;
   output.add_zero = added_.quantization.zero;
-  if (target_.cells) {
-    output.to = context.arena + sample * target_.cells->sample_stride +
-                target_.cells->view.at(first / 4);
-    output.to_stride = target_.cells->view.channel_stride;
-  } else {
-    output.to_stride = target_.floats->strides[1];
-    output.to = target_.floats->to(context) + sample * target_.floats->strides[0] +
-                first * output.to_stride;
-  }
+  std::tie(output.to, output.to_stride) = to(context, sample, first);
   if (added_.cells) {
     output.add = Int8Output::Add::cells;
     output.from = context.arena + sample * added_.cells->sample_stride +
@@ -234,7 +270,7 @@ void ConvInt8::finish(const ThreadContext& context, size_t sample, size_t first,
 void ConvInt8::prefetch(const ThreadContext& context, size_t sample, size_t channel, size_t rows,
                         Range slots) const {
   const View& out = target_.cells->view;
-  const float* to = context.arena + sample * target_.cells->sample_stride + out.at(channel / 4);
+  const float* to = this->to(context, sample, channel).first;
   const float* from = !added_.cells ? nullptr
                                     : context.arena + sample * added_.cells->sample_stride +
                                           added_.cells->view.at(channel / 4);
@@ -269,7 +305,18 @@ void ConvInt8::generate(size_t, size_t most) const {
   if (window_)
     pairs_->set(Int8Pairs::make(*weights_, offsets_, *window_, most));
   else
-    code_->set(jit::Int8Code::make(*weights_, offsets_, gap_, most));
+    code_->set(jit::Int8Code::make(*weights_, offsets_, gap_, ending(), most));
+}
+
+// What generated code makes of the sums itself.
+std::optional<jit::Int8Ending> ConvInt8::ending() const {
+  const Quantization& q = target_.quantization;
+  auto zero = static_cast<float>(q.zero);
+  if (added_.cells || added_.floats) return std::nullopt;
+  bool byte = target_.low == -zero && target_.high == 255 - zero;
+  if (target_.cells && !(byte && weights_->outputs() % 4 == 0)) return std::nullopt;
+  return jit::Int8Ending{target_.cells.has_value(), target_.low, target_.high,
+                         q.inverse(),               q.zero,      bounded_};
 }
 
 size_t ConvInt8::code_bytes() const {

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "int8_matrix.h"
@@ -120,18 +121,24 @@ class ConvInt8 : public Step {
   double work() const override;
   void generate(size_t n, size_t most) const override;
   size_t code_bytes() const override;
+  bool has_pairs() const override { return pairs_->get() != nullptr; }
   size_t code_of_few_vectors() const override;
   size_t last_read() const;  // the last cell that is read, of any lane
 
  private:
   void add_slots(size_t row_stride, size_t out_rows, size_t add_rows);
+  size_t strips(const ThreadContext& context, const jit::Int8Code* code) const;
   size_t parts(const ThreadContext& context, size_t units, size_t blocks) const;
   const float* input(const ThreadContext& context, size_t sample) const;
   void run_block(const ThreadContext& context, size_t sample, size_t block, Range slots,
                  const jit::Int8Code* code) const;
+  void run_to_end(const ThreadContext& context, size_t sample, size_t block, Range slots,
+                  const jit::Int8Code& code, jit::Int8Strip& strip) const;
   void run_pairs(const ThreadContext& context, const Int8Pairs& pairs) const;
   void prefetch(const ThreadContext& context, size_t sample, size_t channel, size_t rows,
                 Range slots) const;
+  std::optional<jit::Int8Ending> ending() const;
+  std::pair<float*, size_t> to(const ThreadContext& context, size_t sample, size_t channel) const;
   void finish(const ThreadContext& context, size_t sample, size_t first, size_t rows, Range slots,
               const int32_t* sums) const;
 

@@ -60,6 +60,8 @@ class Step {
   // the step meanwhile.
   virtual void generate(size_t /*n*/, size_t /*most*/) const {}
   virtual size_t code_bytes() const { return 0; }
+  // Whether what it made are pairs of weights (int8_pairs.h), which a kernel walks, and no code.
+  virtual bool has_pairs() const { return false; }
   // About how many bytes of code `generate` makes, if these would run for a few vectors alone.
   virtual size_t code_of_few_vectors() const { return 0; }
 };

@@ -149,6 +149,12 @@ std::vector<size_t> TensorProgram::generate(size_t most) const {
   return bytes;
 }
 
+std::vector<bool> TensorProgram::has_pairs() const {
+  std::vector<bool> found;
+  for (const Task& task : steps_) found.push_back(task.step->has_pairs());
+  return found;
+}
+
 size_t TensorProgram::workspace_bytes(size_t samples, size_t threads) const {
   size_t arenas = samples < 2 ? 1 : std::min(samples, threads);
   return (arenas * round_up(cells_ + arena_slack, 16) + threads * scratch_) * sizeof(float);

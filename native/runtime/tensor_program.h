@@ -47,6 +47,7 @@ class TensorProgram {
   size_t workspace_bytes(size_t samples, size_t threads) const;
   // As Engine::generate.
   std::vector<size_t> generate(size_t most) const;
+  std::vector<bool> has_pairs() const;  // of each step, once code was asked for
   // Runs the program for each of `samples`, whose inputs and outputs follow each other. As many as
   // divide evenly are each computed by one thread, from the first step to the last, so that values
   // stay in its caches; the others by all threads together, step by step. Returns the seconds of

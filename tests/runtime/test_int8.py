@@ -3,63 +3,21 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.graph import running
+from tests.runtime.int8_graphs import Net, rng
 from tests.runtime.native_graphs import mixed
 
 from skinny import native
 from skinny._native import Int8Matrix, Int8Weights
 from skinny.graph import Graph, Input, Node
-from skinny.graph.graph import complete
 from skinny.runtime.shared_weights import _from_quads, _quads
 
+FILES = [__file__, str(Path(__file__).with_name("test_int8_endings.py"))]
 pytestmark = pytest.mark.skipif(native.extension() is None, reason="needs the kernels")
-rng = np.random.default_rng(7)
-
-
-class Net:
-    """A graph in the making, its tensors among it."""
-
-    def __init__(self, *shape):
-        self.nodes, self.tensors, self.shape = [], {}, shape
-
-    def node(self, op, *inputs, **attributes):
-        name = f"v{len(self.nodes)}"
-        self.nodes.append(Node(op, inputs, (name,), complete(op, attributes, op)))
-        return name
-
-    def layer(self, op, x, shape, *, density=0.5, scale=0.03, zero=0, bias=True, extreme=False,
-              factor=False, **attributes):  # fmt: skip
-        at = len(self.tensors)
-        weight = rng.standard_normal(shape) * (rng.random(shape) < density)
-        if extreme:
-            weight = np.where(rng.random(shape) < 0.5, -9.0, 9.0) * (weight != 0)
-        self.tensors[f"w{at}"] = weight.astype(np.float32)
-        self.tensors[f"s{at}"] = (0.01 + 0.02 * rng.random(shape[0])).astype(np.float32)
-        given = {"weight": f"w{at}", "weight_scale": f"s{at}"}
-        for name, there in (("bias", bias), ("factor", factor)):
-            if there:
-                given[name] = f"{name}{at}"
-                self.tensors[given[name]] = rng.standard_normal(shape[0]).astype(np.float32)
-        return self.node(op, x, input_scale=scale, input_zero=zero, **given, **attributes)
-
-    def conv(self, x, shape, *, stride=1, padding=0, dilation=1, groups=1, **given):
-        spatial = len(shape) - 2
-        window = {"stride": stride, "padding": padding, "dilation": dilation}
-        lists = {name: (value,) * spatial for name, value in window.items()}
-        return self.layer("conv_int8", x, shape, groups=groups, **lists, **given)
-
-    def check(self, *outputs, threads=1, scale=3):
-        graph = Graph((Input("x", "float32", self.shape),), tuple(self.nodes), outputs)
-        given = {"x": (scale * rng.standard_normal(self.shape)).astype(np.float32)}
-        want = running.run(graph, given, self.tensors)
-        made = mixed(graph, given, self.tensors, threads=threads)
-        assert not made.interpreted
-        for got, expected in zip(made.run(given), want, strict=True):
-            np.testing.assert_array_equal(got, expected)
-        return [info.kernel for item in made._natives.values() for info in item.steps]
 
 
 CONVS = [
@@ -215,7 +173,7 @@ def test_every_instruction_set_gives_the_bits_of_the_reference(variables):
     if "SKINNY_TEST_INT8" in os.environ:
         pytest.skip("this is the process that the test below has started")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", __file__],
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *FILES],
         env={**os.environ, **variables, "SKINNY_TEST_INT8": "1"},
         capture_output=True,
         text=True,
@@ -235,6 +193,19 @@ def test_without_memory_for_code_the_bits_are_the_same():
     segment.prepare(max_code=0)
     assert sum(segment.code) == 0
     np.testing.assert_array_equal(made.run(given)[0], running.run(graph, given, net.tensors)[0])
+
+
+def test_pairs_are_not_called_generated_code():
+    net = Net(1, 8, 9, 20)
+    y = net.conv("x", (30, 8, 3, 3), padding=1, zero=100, density=0.1)
+    graph = Graph((Input("x", "float32", net.shape),), tuple(net.nodes), (y,))
+    made = mixed(graph, {"x": np.zeros(net.shape, np.float32)}, net.tensors)
+    (segment,) = made._natives.values()
+    forms = {step.form for step, made in zip(segment.steps, segment.code, strict=True) if made}
+    wanted = "pairs" if native.extension().isa() == "avx2" else "generated"
+    assert forms <= {wanted}
+    if wanted == "pairs" and os.environ.get("SKINNY_VNNI") == "0":
+        assert forms == {wanted}
 
 
 @pytest.mark.parametrize(("shape", "groups"), [((6, 5), 1), ((8, 3, 3, 2), 1), ((6, 5, 3), 3)])

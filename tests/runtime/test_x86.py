@@ -68,9 +68,16 @@ def test_every_instruction_is_encoded_with_every_register(wide):
             ("vmovaps", (a, b), "vmovaps", (x, y)),
             ("vbroadcastss", (a, base, disp, 4, 0), "vbroadcastss", (x, at)),
             ("vaddps", (a, b, base, disp, 4, 0), "vaddps", (x, y, at)),
+            ("vcvtdq2ps", (a, b), "vcvtdq2ps", (x, y)),
+            ("vcvtps2dq", (a, b), "vcvtps2dq", (x, y)),
             ("vmaxps", (a, b, c), "vmaxps", (x, y, z)),
             ("vminps", (a, b, c), "vminps", (x, y, z)),
             ("vfmadd231ps", (a, b, c), "vfmadd231ps", (x, y, z)),
+            ("vmulps", (a, b, c), "vmulps", (x, y, z)),
+            ("vpackssdw", (a, b, c), "vpackssdw", (x, y, z)),
+            ("vpackuswb", (a, b, c), "vpackuswb", (x, y, z)),
+            ("vpaddsw", (a, b, c), "vpaddsw", (x, y, z)),
+            ("vpshufb", (a, b, c), "vpshufb", (x, y, z)),
             ("vfmadd231ps_memory", (a, b, base, disp, 4, 0), "vfmadd231ps", (x, y, at)),
             ("mov", (base, other), "mov", (GENERAL[base], GENERAL[other])),
             ("add", (base, other), "add", (GENERAL[base], GENERAL[other])),
@@ -87,6 +94,10 @@ def test_every_instruction_is_encoded_with_every_register(wide):
             check(assembler, "vfmadd231ps", x, y, at + "{1to16}")
             assembler.vpdpbusd_broadcast(a, b, base, 8 * i - 64, 4, 0)
             check(assembler, "vpdpbusd", x, y, at + "{1to16}")
+            assembler.vaddps_broadcast(a, b, base, 8 * i - 64, 4, 0)
+            check(assembler, "vaddps", x, y, at + "{1to16}")
+            assembler.vmulps_broadcast(a, b, base, 8 * i - 64, 4, 0)
+            check(assembler, "vmulps", x, y, at + "{1to16}")
             assembler.vinserti32x8_upper(a, b, base, 8 * i - 64, 4, 0)
             check(assembler, "vinserti32x8", x, y, at, "1")
 

@@ -43,7 +43,7 @@ class NativeSegment:
             threads,
         )
         self._program: TensorProgram | None = None
-        self.code: list[int] = []  # bytes of each step's generated code
+        self.code: list[int] = []  # bytes of each step's generated code, or pairs
         self._plan.lower(lowering)
         if self._plan.cells > MAX_OFFSET:
             raise MemoryLimitError(
@@ -57,8 +57,13 @@ class NativeSegment:
 
     @property
     def steps(self) -> list[StepInfo]:
-        """With the operations of all samples."""
-        return [replace(s, operations=self._samples * s.operations) for s in self._plan.infos]
+        """With the operations of all samples, and the form that layers have."""
+        infos = self._plan.infos
+        pairs = [False] * len(infos) if self._program is None else self._program.has_pairs
+        return [
+            replace(s, operations=self._samples * s.operations, form="pairs" if has else s.form)
+            for s, has in zip(infos, pairs, strict=True)
+        ]
 
     def estimate(self) -> int:
         """About how many bytes the program takes: its arena, constants and weights, and most of

@@ -33,12 +33,12 @@ class Row:
     milliseconds: float
     share: float  # of all steps
     gflops: float  # on the weights that are kept; 0 where there are none
-    code_bytes: int = 0  # of generated code; 0 where kernels interpret the mask
+    code_bytes: int = 0  # of generated code, or of pairs; 0 where kernels interpret the mask
     of_peak: float = 0.0  # gflops by what the threads could do; 0 where that is not known
 
     @property
     def kernel(self) -> str:
-        return f"{self.step.kernel} generated" if self.code_bytes else self.step.kernel
+        return f"{self.step.kernel} {self.step.form}" if self.code_bytes else self.step.kernel
 
 
 @dataclass(frozen=True)

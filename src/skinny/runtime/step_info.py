@@ -13,3 +13,4 @@ class StepInfo:
     # Multiplications and additions, those with zeros not counted: of one image in the programs of
     # an image engine, of the whole batch in a tensor program.
     operations: int = 0
+    form: str = "generated"  # of what was made for it when the network was loaded, if anything was
