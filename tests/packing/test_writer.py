@@ -117,6 +117,16 @@ def test_tied_tensors_are_stored_once(path):
         np.testing.assert_array_equal(file.read("b"), array)
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e-30, 3e30])
+def test_the_error_of_a_file_is_a_bound_in_three_digits(path, scale):
+    array = np.random.default_rng(0).normal(size=(9, 7)).astype(np.float32) * np.float32(scale)
+    packing.write(path, {"w": array}, values="int4")
+    with packing.open(path) as file:
+        found, made = file.entry("w").error, np.abs(file.read("w") - array).max()
+    assert made <= found <= 1.01 * made
+    assert found == float(f"{found:.2e}")
+
+
 def test_parts_give_a_tensor_without_its_zeros(path):
     write(path, values="int8")
     conv = samples.plain("conv.weight")

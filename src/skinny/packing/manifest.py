@@ -6,6 +6,7 @@ Stored as the part `skinny:manifest`, zlib-compressed JSON; docs/format.md lists
 import json
 import zlib
 from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, Context
 from typing import Any
 
 import numpy as np
@@ -71,6 +72,11 @@ def part_name(name: str, role: str, entry: Entry) -> str:
     return name if entry.form == "dense" and entry.values == "exact" else f"{name}:{role}"
 
 
+def _above(error: float) -> float:
+    """In three digits, rounded up: digits are most of what a small manifest takes."""
+    return float(Context(prec=3, rounding=ROUND_CEILING).create_decimal(repr(error)))
+
+
 def dump(manifest: Manifest) -> NDArray[np.uint8]:
     tensors: dict[str, Any] = {}
     for name in manifest.names:
@@ -80,7 +86,7 @@ def dump(manifest: Manifest) -> NDArray[np.uint8]:
         entry = manifest.tensors[name]
         tensors[name] = {"dtype": entry.dtype, "shape": list(entry.shape), "form": entry.form}
         if entry.values != "exact":
-            tensors[name] |= {"values": entry.values, "error": entry.error}
+            tensors[name] |= {"values": entry.values, "error": _above(entry.error)}
         if entry.negative_zeros:
             tensors[name]["negative_zeros"] = entry.negative_zeros
         if entry.kept is not None:
