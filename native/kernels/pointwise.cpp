@@ -229,11 +229,38 @@ void reduce_images(const float* from, const Windows& windows, size_t n, float* t
     }
 }
 
+// Rows and columns of interleaved images at once, for windows without gaps that share at most a column
+// with the next one: each column is reduced once, and stays in a register.
+template <bool Max, size_t Rows>
+void pool_images(const float* const* row, float row_scale, const Windows& windows, size_t n,
+                 float* to) {
+  for (size_t i = 0; i < n; i += V) {
+    auto column = [&](int32_t x) {
+      size_t at = static_cast<size_t>(x) * n + i;
+      Vec v = load(row[0] + at);
+      for (size_t r = 1; r < Rows; ++r) v = join<Max>(v, load(row[r] + at));
+      return v;
+    };
+    Vec last{};
+    int32_t end = -1;  // the column after `last`
+    for (int32_t x = 0; x < windows.count; ++x) {
+      int32_t at = windows.begin[x];
+      if (at + 1 != end) last = column(at);
+      Vec v = last;
+      for (end = windows.end[x]; ++at < end;) v = join<Max>(v, last = column(at));
+      store(to + static_cast<size_t>(x) * n + i, Max ? v : v * (row_scale * windows.scale[x]));
+    }
+  }
+}
+
 template <bool Max>
 void pool_row(const float* const* row, size_t rows, float row_scale, const Windows& windows,
               size_t width, size_t n, float* reduced, float* to) {
   auto count = static_cast<size_t>(windows.count);
   if (n == 1) return reduce_one<Max>(row, rows, row_scale, windows, width, reduced, to);
+  bool regular = windows.regular < windows.irregular && windows.stride + 1 >= windows.length;
+  if (regular && rows == 3) return pool_images<Max, 3>(row, row_scale, windows, n, to);
+  if (regular && rows == 2) return pool_images<Max, 2>(row, row_scale, windows, n, to);
   reduce_rows<Max>(row, rows, width * n, reduced);
   reduce_images<Max>(reduced, windows, n, to);
   if (!Max)

@@ -39,12 +39,17 @@ struct Chain::Grid {
 };
 
 // A ring buffer of the last rows of a chain that is pooled, one per thread:
-// [channel][row % rows][column].
+// [channel][row % rows][column]. Channels are an odd number of cache lines apart, as in a scratch
+// buffer.
 struct Chain::Ring {
   float* data;
   size_t rows, floats;  // floats of a row
+  size_t stride;        // from one channel to the next, in floats
 
-  float* row(size_t channel, size_t y) const { return data + (channel * rows + y % rows) * floats; }
+  Ring(float* at, size_t row_count, size_t row_floats)
+      : data(at), rows(row_count), floats(row_floats), stride(channel_stride(rows * floats)) {}
+  static size_t channel_stride(size_t used) { return (divide_up(used, 16) | 1) * 16; }
+  float* row(size_t channel, size_t y) const { return data + channel * stride + y % rows * floats; }
 };
 
 #if defined(__GNUC__) && !defined(__clang__)
@@ -99,7 +104,7 @@ void Chain::store_tile(const Grid& grid, const ThreadContext& context, const Rin
                        const float* from, Range channels, size_t row, size_t column, size_t rows,
                        size_t floats) const {
   size_t stride = scratch_stride(grid.lanes);
-  size_t to_stride = ring ? ring->rows * ring->floats : out.channel_stride * context.n;
+  size_t to_stride = ring ? ring->stride : out.channel_stride * context.n;
   from += channels.begin * stride;
   each_segment(grid, row, column, rows, floats, [&](size_t at, size_t y, size_t x, size_t count) {
     float* to =
@@ -241,7 +246,7 @@ void Chain::run_strip(const Grid& grid, const ThreadContext& context, const Stri
       if (!last || !tile.direct) continue;
       runs[t].out =
           (ring ? ring->row(0, tile.row) : context.at(grid.out.at(0, tile.row))) + tile.column;
-      runs[t].stride = ring ? ring->rows * ring->floats : out.channel_stride * context.n;
+      runs[t].stride = ring ? ring->stride : out.channel_stride * context.n;
       if (residual) runs[t].residual = context.at(residual->view.at(0, tile.row)) + tile.column;
     }
     run_stage(grid, context, strip, ring, s, generated, runs, row_stride);
@@ -290,8 +295,8 @@ void Chain::run_pooled(const Grid& grid, const ThreadContext& context, Range ran
   size_t floats = grid.tiles_across * tile_columns * grid.lanes;
   size_t tiles =
       scratch_buffers() * strip_tiles(grid) * max_channels() * scratch_stride(grid.lanes);
-  Ring ring{context.scratch + tiles, ring_rows(), floats};
-  float* scratch = ring.data + out.channels * ring.rows * ring.floats;
+  Ring ring(context.scratch + tiles, ring_rows(), floats);
+  float* scratch = ring.data + out.channels * ring.stride;
   auto [begin, end] = range;
   // Not the first window's first row: of dilated windows that begin in the padding, a later one may
   // reach higher into the image.
@@ -394,7 +399,7 @@ size_t Chain::scratch(size_t n) const {
   if (copied_offsets) size += stages[0].weights->taps() * stages[0].weights->groups() * each;
   if (!pool) return size;
   size_t floats = grid.tiles_across * tile_columns * grid.lanes;
-  return size + out.channels * ring_rows() * floats + pool->scratch(width, n);
+  return size + out.channels * Ring::channel_stride(ring_rows() * floats) + pool->scratch(width, n);
 }
 
 }  // namespace skinny
