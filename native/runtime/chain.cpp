@@ -4,53 +4,12 @@
 #include <cstring>
 #include <utility>
 
-#include "steps.h"
+#include "chain_grid.h"
 
 namespace skinny {
 
-// The output positions as rows of floats, cut into tiles.
-struct Chain::Grid {
-  View in, out;  // of one sample
-  const float* factors = nullptr;
-  size_t rows, columns;  // of floats
-  size_t lanes, row_vectors;
-  size_t first_vector = 0;
-  size_t tiles_down, tiles_across;
-
-  Grid(const Chain& chain, size_t n)
-      : in(chain.in),
-        out(chain.out),
-        rows(chain.flat ? 1 : chain.height),
-        columns(chain.flat ? (chain.height - 1) * chain.in.row_stride + chain.width
-                           : chain.width * n),
-        lanes(static_cast<size_t>(SKINNY_CHOOSE(tile).lanes)),
-        row_vectors(divide_up(columns, lanes)),
-        tiles_down(divide_up(rows, chain.tile_rows)),
-        tiles_across(divide_up(row_vectors, chain.tile_columns)) {}
-
-  // The same for some vectors of a single row.
-  Grid part(const Chain& chain, Range vectors) const {
-    Grid own = *this;
-    own.first_vector = vectors.begin;
-    own.row_vectors = vectors.end - vectors.begin;
-    own.tiles_across = divide_up(own.row_vectors, chain.tile_columns);
-    return own;
-  }
-};
-
-// A ring buffer of the last rows of a chain that is pooled, one per thread:
-// [channel][row % rows][column]. Channels are an odd number of cache lines apart, as in a scratch
-// buffer.
-struct Chain::Ring {
-  float* data;
-  size_t rows, floats;  // floats of a row
-  size_t stride;        // from one channel to the next, in floats
-
-  Ring(float* at, size_t row_count, size_t row_floats)
-      : data(at), rows(row_count), floats(row_floats), stride(channel_stride(rows * floats)) {}
-  static size_t channel_stride(size_t used) { return (divide_up(used, 16) | 1) * 16; }
-  float* row(size_t channel, size_t y) const { return data + channel * stride + y % rows * floats; }
-};
+// Floats of a value, at least, that do not stay in a second-level cache: generated code prefetches them.
+constexpr size_t cached_floats = size_t{1} << 18;
 
 #if defined(__GNUC__) && !defined(__clang__)
 __attribute__((optimize("no-tree-loop-distribute-patterns")))  // or the loop becomes a memset
@@ -361,10 +320,16 @@ void Chain::generate(size_t n, size_t most) const {
   size_t tiles = std::min(strip_tiles(grid), grid.tiles_down * grid.tiles_across);
   std::optional<jit::ChainCode::Bounds> bounds;
   if (joins_residual(grid)) bounds = {residual->low, residual->high};
+  jit::Ahead ahead;
+  size_t vectors = tiles * tile_rows * tile_columns;
+  bool large_in = in.size() * n > cached_floats, large_out = out.size() * n > cached_floats;
+  if (large_in && stages[0].offsets.tap_stride && direct(grid))  // the next strip's
+    ahead.in = static_cast<int32_t>(vectors * grid.lanes * sizeof(float));
+  ahead.out = large_out && !flat && tile_rows == 1 && !pool;
   code_->set(std::make_unique<const jit::ChainCode>(
       stages, copied_offsets ? *copied_offsets : stages[0].offsets,
       static_cast<ptrdiff_t>(copied_offsets ? tile_columns * grid.lanes : in.row_stride * n),
-      shapes, most, bounds, !split_channels, tiles * tile_rows * tile_columns));
+      shapes, most, bounds, !split_channels, vectors, ahead));
 }
 
 size_t Chain::code_bytes() const {
