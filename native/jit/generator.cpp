@@ -227,28 +227,19 @@ void Generator::add_alone(const Block& block, const NonZero* begin, const NonZer
   }
 }
 
-// What a patch prefetches: lines of the next function's code and stream; of the taps of the block
-// every `step`th from `first` on, the functions of a block taking turns; and, for each row, what the
-// next patch writes and adds.
+// What a patch prefetches, beside its taps' input: lines of the next function's code and stream and,
+// for each row, what the next patch writes and adds.
 struct Generator::Prefetches {
-  const Block& block;
-  size_t code, stream, taps, rows;
-  size_t first, step;
+  size_t code, stream, rows;
   bool writes, adds;
 
-  Prefetches(const Form& form, const Block& whole, const Chunk& chunk, size_t row_count)
-      : block(whole),
-        code(chunk.code_lines),
+  Prefetches(const Block& block, const Chunk& chunk, size_t row_count)
+      : code(chunk.code_lines),
         stream(chunk.stream_lines),
-        first(chunk.row / form.channels),
-        step((whole.rows + form.channels - 1) / form.channels),
-        writes(whole.ahead.out && whole.bias),
-        adds(whole.ahead.out && whole.last && whole.residual) {
-    size_t all = block.offsets->size();
-    taps = block.ahead.in && first < all ? (all - first + step - 1) / step : 0;
-    rows = writes || adds ? row_count : 0;
-  }
-  size_t count() const { return code + stream + taps + rows; }
+        rows(block.ahead.out ? row_count : 0),
+        writes(block.bias),
+        adds(block.last && block.residual) {}
+  size_t count() const { return code + stream + (writes || adds ? rows : 0); }
 };
 
 void Generator::prefetch(const Prefetches& wanted, size_t number) {
@@ -261,9 +252,6 @@ void Generator::prefetch(const Prefetches& wanted, size_t number) {
     code_.prefetcht1({next_code, static_cast<int32_t>(number * line)});
   } else if (take(wanted.stream)) {
     code_.prefetcht1({next_stream, static_cast<int32_t>(number * line)});
-  } else if (take(wanted.taps)) {
-    size_t tap = wanted.first + number * wanted.step;
-    code_.prefetcht1({in, displacement(wanted.block, tap, wanted.block.ahead.in)});
   } else {
     if (number)
       code_.add(at, out_stride);
@@ -283,7 +271,10 @@ void Generator::add_together(const Block& block, const Chunk& chunk, size_t rows
   by_tap_.resize(static_cast<size_t>(end - begin));
   for (const NonZero* w = begin; w != end; ++w) by_tap_[counts_[w->tap]++] = *w;
 
-  const Prefetches wanted(form_, block, chunk, rows);
+  const Prefetches wanted(block, chunk, rows);
+  // The functions of a block take turns: each prefetches the input of some of the taps it reads.
+  size_t functions = (block.rows + form_.channels - 1) / form_.channels;
+  size_t turn = chunk.row / form_.channels;
   size_t prefetched = 0, lines = wanted.count();
   bool wide = form_.width == Width::bits512;
   auto first = static_cast<uint8_t>(form_.channels * form_.vectors);  // of the input's registers
@@ -298,6 +289,8 @@ void Generator::add_together(const Block& block, const Chunk& chunk, size_t rows
     };
     if (shared)
       for (size_t v = 0; v < form_.vectors; ++v) code_.vmovups(input(v), from(v));
+    if (block.ahead.in && tap % functions == turn)
+      code_.prefetcht1({in, displacement(block, tap, block.ahead.in)});
     for (; i < stop; ++i) {
       // Evenly among the multiplications, which take longer than a line from memory.
       for (; prefetched * by_tap_.size() < lines * i; ++prefetched) prefetch(wanted, prefetched);

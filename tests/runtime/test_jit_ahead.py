@@ -44,7 +44,9 @@ def test_each_patch_prefetches_what_later_ones_read_write_and_add(rows, block, p
         )  # fmt: skip
     sums = weights @ x + (bias[:, None] if first else 0) + (residual if last else 0)
     np.testing.assert_allclose(out, sums, rtol=1e-4, atol=1e-4)
-    wanted = [at + 4 * floats * tap + 64 * run + ahead for tap in range(taps) for run in range(runs)]
+    wanted = [
+        at + 4 * floats * tap + 64 * run + ahead for tap in range(taps) for run in range(runs)
+    ]
     for base, does in ((2 * at, first), (4 * at, last)):
         lines = range(1, runs + 1) if does else ()
         wanted += [base + 4 * floats * row + 64 * line for row in range(rows) for line in lines]
