@@ -79,11 +79,6 @@ void bind_assembler(nb::module_& m) {
              self.mov(reg(x), at(y, d, i, s));
            },
            to, base, disp, index, scale)
-      .def("prefetcht1",
-           [=](Assembler& self, unsigned y, int32_t d, unsigned i, unsigned s) {
-             self.prefetcht1(at(y, d, i, s));
-           },
-           base, disp, index, scale)
       .def("vzeroupper", &Assembler::vzeroupper)
       .def("ret", &Assembler::ret)
       .def("vmovups_load",
@@ -110,6 +105,17 @@ void bind_assembler(nb::module_& m) {
              self.vbroadcastss(vector(x), at(y, d, i, s));
            },
            to, base, disp, index, scale);
+  using One = void (Assembler::*)(const Address&);
+  auto prefetch = [&](const char* name, One method) {
+    assembler.def(name,
+                  [=](Assembler& self, unsigned y, int32_t d, unsigned i, unsigned s) {
+                    (self.*method)(at(y, d, i, s));
+                  },
+                  base, disp, index, scale);
+  };
+  prefetch("prefetcht0", &Assembler::prefetcht0);
+  prefetch("prefetcht1", &Assembler::prefetcht1);
+  prefetch("prefetchw", &Assembler::prefetchw);
   using Three = void (Assembler::*)(Vector, Vector, Vector);
   using Memory = void (Assembler::*)(Vector, Vector, const Address&);
   auto three = [&](const char* name, Three method) {
@@ -145,13 +151,13 @@ void bind_assembler(nb::module_& m) {
 // weights: [rows][taps].
 nb::tuple generate_block(const Form& form, const In<float, 2>& weights, const Ints& offsets,
                          const std::optional<Floats>& bias, bool last, float low, float high,
-                         bool residual, size_t patches) {
+                         bool residual, size_t patches, int32_t ahead_in, bool ahead_out) {
   size_t rows = weights.shape(0), taps = weights.shape(1);
   require(rows && taps && offsets.size() == taps && (!bias || bias->size() == rows),
           "a block's sizes must agree");
   std::vector<int32_t> table = copy(offsets);
   jit::Block block{{}, rows, &table, bias ? bias->data() : nullptr, last, low, high,
-                   residual, patches};
+                   residual, patches, {ahead_in, ahead_out}};
   for (size_t row = 0; row < rows; ++row)
     for (size_t tap = 0; tap < taps; ++tap)
       if (float value = weights.data()[row * taps + tap]; value != 0)
@@ -218,7 +224,7 @@ void bind_jit(nb::module_& m) {
   m.def("fma_peak", &jit::fma_peak, nb::call_guard<nb::gil_scoped_release>());
   m.def("generate_block", &generate_block, nb::kw_only(), arg("form"), arg("weights"),
         arg("offsets"), arg("bias").none(), arg("last"), arg("low"), arg("high"), arg("residual") = false,
-        arg("patches") = 0);
+        arg("patches") = 0, arg("ahead_in") = 0, arg("ahead_out") = false);
   m.def("run_generated", &run_generated, nb::kw_only(), arg("form"), arg("weights"), arg("groups"),
         arg("block_taps"), arg("offsets"), arg("group_stride"), arg("bias"), arg("low"),
         arg("high"), arg("x"), arg("first"), arg("row_stride"), arg("rows"), arg("vectors"),

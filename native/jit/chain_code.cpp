@@ -31,7 +31,8 @@ size_t input_bytes(const TapOffsets& offsets, ptrdiff_t row_stride, size_t rows,
 
 ChainCode::ChainCode(const std::vector<Stage>& stages, const TapOffsets& offsets,
                      ptrdiff_t row_stride, const std::vector<TileShape>& shapes, size_t most,
-                     const std::optional<Bounds>& residual, bool join_channels, size_t strip_vectors) {
+                     const std::optional<Bounds>& residual, bool join_channels, size_t strip_vectors,
+                     const Ahead& ahead) {
   auto lanes = static_cast<size_t>(SKINNY_CHOOSE(tile).lanes);
   size_t taken = 0, non_zeros = 0;
   for (const Stage& stage : stages) non_zeros += stage.weights->dense() ? 0 : stage.weights->values();
@@ -53,11 +54,14 @@ ChainCode::ChainCode(const std::vector<Stage>& stages, const TapOffsets& offsets
       if (!code) {
         bool wide = form->width == Width::bits512;
         bool adds = residual && s + 1 == stages.size() && wide;
+        Ahead own;
+        if (wide && s == 0) own.in = ahead.in;
+        if (wide && s + 1 == stages.size()) own.out = ahead.out;
         Bounds bounds = adds ? *residual : Bounds{stage.epilogue.low, stage.epilogue.high};
         code = TileCode::make(weights, taps, stage.bias, bounds.low, bounds.high, *form,
                               most - taken, adds,
                               join_channels && weights.outputs() >= joined_outputs,
-                              wide && strip_vectors <= few_vectors ? strip_vectors : 0);
+                              wide && strip_vectors <= few_vectors ? strip_vectors : 0, own);
         if (!code) continue;
         taken += std::min(code->bytes(), most - taken);
         if (form->channels > 1) any_shape = code;

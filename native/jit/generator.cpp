@@ -71,6 +71,9 @@ std::vector<Chunk> Generator::add(const Block& block) {
     require(block.weights[i].row < block.rows && block.weights[i].tap < block.offsets->size() &&
                 (i == 0 || block.weights[i - 1].row <= block.weights[i].row),
             "a weight belongs to a row and a tap of its block, in order of rows");
+  require(block.ahead.in >= 0 && block.ahead.in <= max_ahead, "code prefetches what lies nearby");
+  require(form_.width == Width::bits512 || (!block.ahead.in && !block.ahead.out),
+          "code for AVX2 prefetches no values");
   require(!block.residual || form_.channels > 1, "code for single channels adds no residual");
   std::vector<Chunk> chunks;
   if (form_.channels == 1)
@@ -124,7 +127,7 @@ void Generator::add_grouped(const Block& block, std::vector<Chunk>& chunks) {
     int32_t first = stream_base_;
     size_t loop = code_.size();
     begin_sums(block, row, rows);
-    add_together(block, chunk, begin, end);
+    add_together(block, chunk, rows, begin, end);
     finish_sums(block, rows);
     auto bytes = static_cast<int32_t>(form_.vectors) * vector_bytes();
     code_.add(in, bytes);
@@ -224,22 +227,55 @@ void Generator::add_alone(const Block& block, const NonZero* begin, const NonZer
   }
 }
 
-// Line `number` of those that a patch prefetches.
-void Generator::prefetch(const Chunk& chunk, size_t number) {
-  bool code = number < chunk.code_lines;
-  size_t at = code ? number : number - chunk.code_lines;
-  code_.prefetcht1({code ? next_code : next_stream, static_cast<int32_t>(at * line)});
+// What a patch prefetches, beside its taps' input: lines of the next function's code and stream and,
+// for each row, what the next patch writes and adds.
+struct Generator::Prefetches {
+  size_t code, stream, rows;
+  bool writes, adds;
+
+  Prefetches(const Block& block, const Chunk& chunk, size_t row_count)
+      : code(chunk.code_lines),
+        stream(chunk.stream_lines),
+        rows(block.ahead.out ? row_count : 0),
+        writes(block.bias),
+        adds(block.last && block.residual) {}
+  size_t count() const { return code + stream + (writes || adds ? rows : 0); }
+};
+
+void Generator::prefetch(const Prefetches& wanted, size_t number) {
+  auto take = [&](size_t count) {
+    if (number < count) return true;
+    number -= count;
+    return false;
+  };
+  if (take(wanted.code)) {
+    code_.prefetcht1({next_code, static_cast<int32_t>(number * line)});
+  } else if (take(wanted.stream)) {
+    code_.prefetcht1({next_stream, static_cast<int32_t>(number * line)});
+  } else {
+    if (number)
+      code_.add(at, out_stride);
+    else
+      code_.mov(at, out);
+    auto next_patch = static_cast<int32_t>(form_.vectors) * vector_bytes();
+    if (wanted.writes) code_.prefetchw({at, next_patch});
+    if (wanted.adds) code_.prefetcht0({at, next_patch, residual, 1});
+  }
 }
 
-void Generator::add_together(const Block& block, const Chunk& chunk, const NonZero* begin,
-                             const NonZero* end) {
+void Generator::add_together(const Block& block, const Chunk& chunk, size_t rows,
+                             const NonZero* begin, const NonZero* end) {
   counts_.assign(block.offsets->size() + 1, 0);
   for (const NonZero* w = begin; w != end; ++w) ++counts_[w->tap + 1];
   for (size_t tap = 1; tap < counts_.size(); ++tap) counts_[tap] += counts_[tap - 1];
   by_tap_.resize(static_cast<size_t>(end - begin));
   for (const NonZero* w = begin; w != end; ++w) by_tap_[counts_[w->tap]++] = *w;
 
-  size_t prefetched = 0, lines = chunk.code_lines + chunk.stream_lines;
+  const Prefetches wanted(block, chunk, rows);
+  // The functions of a block take turns: each prefetches the input of some of the taps it reads.
+  size_t functions = (block.rows + form_.channels - 1) / form_.channels;
+  size_t turn = chunk.row / form_.channels;
+  size_t prefetched = 0, lines = wanted.count();
   bool wide = form_.width == Width::bits512;
   auto first = static_cast<uint8_t>(form_.channels * form_.vectors);  // of the input's registers
   Vector weight{static_cast<uint8_t>(first + form_.vectors)};
@@ -253,9 +289,11 @@ void Generator::add_together(const Block& block, const Chunk& chunk, const NonZe
     };
     if (shared)
       for (size_t v = 0; v < form_.vectors; ++v) code_.vmovups(input(v), from(v));
+    if (block.ahead.in && tap % functions == turn)
+      code_.prefetcht1({in, displacement(block, tap, block.ahead.in)});
     for (; i < stop; ++i) {
       // Evenly among the multiplications, which take longer than a line from memory.
-      for (; prefetched * by_tap_.size() < lines * i; ++prefetched) prefetch(chunk, prefetched);
+      for (; prefetched * by_tap_.size() < lines * i; ++prefetched) prefetch(wanted, prefetched);
       size_t channel = by_tap_[i].row - chunk.row;
       Address value = next(by_tap_[i].value);
       if (!wide) code_.vbroadcastss(weight, value);

@@ -43,8 +43,15 @@ constexpr Form six_channels{Width::bits256, 6, 1, 2};
 // The same with AVX-512, where an FMA reads its weight by itself, for all lanes.
 constexpr Form many_channels{Width::bits512, 31, 1, 1};
 
-// In floats: so that displacements fit 32 bits, with those of the vectors of a patch.
-constexpr int32_t max_tap_offset = (int32_t{1} << 29) - 4096;
+// In floats: so that displacements fit 32 bits, with those of the vectors of a patch and of what it
+// prefetches, in bytes.
+constexpr int32_t max_tap_offset = (int32_t{1} << 29) - 4096, max_ahead = 1 << 13;
+
+// What patches prefetch of values that are larger than a second-level cache, with AVX-512.
+struct Ahead {
+  int32_t in = 0;    // bytes from what a patch reads to what it prefetches; 0: nothing
+  bool out = false;  // what the next patch writes, and what it reads of the residual
+};
 
 // A block of a convolution's weights for a range of its output channels.
 struct Block {
@@ -58,6 +65,7 @@ struct Block {
   // If not 0: for how many patches a function is run before the next one is, which it prefetches
   // meanwhile. Not where the form has one channel.
   size_t patches = 0;
+  Ahead ahead = {};
 };
 
 // The code of some rows of a block, a function with these arguments. Strides are in bytes. The one
@@ -87,7 +95,7 @@ class Generator {
   const std::vector<float>& stream() const { return stream_; }
 
  private:
-  struct Tap;
+  struct Prefetches;
   void add_single(const Block& block, std::vector<Chunk>& chunks);
   void add_grouped(const Block& block, std::vector<Chunk>& chunks);
   Chunk open(size_t row);
@@ -96,9 +104,9 @@ class Generator {
   void finish_sums(const Block& block, size_t rows);
   void add_residual(size_t rows);
   void add_alone(const Block& block, const NonZero* begin, const NonZero* end);
-  void add_together(const Block& block, const Chunk& chunk, const NonZero* begin,
+  void add_together(const Block& block, const Chunk& chunk, size_t rows, const NonZero* begin,
                     const NonZero* end);
-  void prefetch(const Chunk& chunk, size_t number);
+  void prefetch(const Prefetches& wanted, size_t number);
   void clamp(size_t count, float low, float high);
   Address next(float value);
   Address patch(size_t row, size_t vector) const;

@@ -79,7 +79,7 @@ std::unique_ptr<const TileCode> TileCode::make(const ConvWeights& weights,
                                                const std::vector<float>& bias, float low,
                                                float high, const Form& form, size_t most,
                                                bool residual, bool join_channels,
-                                               size_t patches) {
+                                               size_t patches, const Ahead& ahead) {
   std::optional<std::vector<JoinedBlocks>> joined = join(weights, offsets, form);
   if (!joined) return nullptr;
   Generator generator(form);
@@ -103,6 +103,7 @@ std::unique_ptr<const TileCode> TileCode::make(const ConvWeights& weights,
       block.high = high;
       block.residual = residual;
       block.patches = patches;
+      block.ahead = ahead;
       for (const Chunk& chunk : generator.add(block))
         range.chunks.push_back({offsets.blocks[blocks.range.begin], chunk});
       if (generator.code().size() + generator.stream().size() * sizeof(float) > most)

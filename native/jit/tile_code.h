@@ -26,11 +26,12 @@ class TileCode {
  public:
   // Null if the code would take more than `most` bytes, or the system refuses executable memory.
   // join_channels: whether neighbouring ranges of the weights' channels are one of the code's.
-  // patches: as of a Block.
+  // patches, ahead: as of a Block.
   static std::unique_ptr<const TileCode> make(const ConvWeights& weights, const TapOffsets& offsets,
                                               const std::vector<float>& bias, float low, float high,
                                               const Form& form, size_t most, bool residual = false,
-                                              bool join_channels = false, size_t patches = 0);
+                                              bool join_channels = false, size_t patches = 0,
+                                              const Ahead& ahead = {});
 
   size_t range_count() const { return ranges_.size(); }
   Range channels(size_t index) const { return ranges_[index].channels; }

@@ -71,12 +71,16 @@ void Assembler::mov(Reg to, const Address& a) {
   address(number(to), a, 1);
 }
 
-void Assembler::prefetcht1(const Address& a) {
+void Assembler::prefetch(uint8_t opcode, uint8_t hint, const Address& a) {
   rex(false, 0, a.scale ? number(a.index) : 0, number(a.base));
   byte(0x0F);
-  byte(0x18);
-  address(2, a, 1);
+  byte(opcode);
+  address(hint, a, 1);
 }
+
+void Assembler::prefetcht0(const Address& a) { prefetch(0x18, 1, a); }
+void Assembler::prefetcht1(const Address& a) { prefetch(0x18, 2, a); }
+void Assembler::prefetchw(const Address& a) { prefetch(0x0D, 1, a); }
 
 void Assembler::jnz(size_t target) {
   byte(0x0F);

@@ -45,7 +45,9 @@ class Assembler {
   void jnz(size_t target);  // a position in bytes() before this one
   void mov(Reg to, const Address& from);
   void align(size_t unit);  // by breakpoints, which nothing reaches
+  void prefetcht0(const Address& from);  // into the first-level cache
   void prefetcht1(const Address& from);  // into the second-level cache
+  void prefetchw(const Address& to);     // to be written; not all processors with AVX2 have it
   void vzeroupper();
   void ret();
 
@@ -86,6 +88,7 @@ class Assembler {
   void rex(bool wide, uint8_t reg, uint8_t index, uint8_t base);
   // ModRM, SIB and displacement; a displacement of one byte counts in units of `unit` bytes.
   void address(uint8_t reg, const Address& address, int32_t unit);
+  void prefetch(uint8_t opcode, uint8_t hint, const Address& address);
   void prefix(const Operation& operation, uint8_t reg, uint8_t second, uint8_t index, uint8_t base,
               bool broadcast);
   void vector(const Operation& operation, Vector reg, Vector second, Vector third);

@@ -140,6 +140,52 @@ inline Vec next_lanes(Vec a, Vec b) {
 #endif
 }
 
+// The last lane of `a`, then the lanes of `b` but its last.
+inline Vec previous_lanes(Vec a, Vec b) {
+#if defined(__AVX512F__)
+  return __builtin_shufflevector(a, b, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29,
+                                 30);
+#elif defined(__AVX2__)
+  return __builtin_shufflevector(a, b, 7, 8, 9, 10, 11, 12, 13, 14);
+#else
+  return __builtin_shufflevector(a, b, 3, 4, 5, 6);
+#endif
+}
+
+// Whether windows of three columns lie two apart, the first of which begins in a padding of one.
+inline bool padded_by_one(const Windows& windows) {
+  return windows.regular == 1 && windows.irregular == windows.count && windows.stride == 2 &&
+         windows.length == 3 && windows.begin[0] == 0 && windows.end[0] == 2 &&
+         windows.begin[1] == 1;
+}
+
+// These windows, of three rows: loads begin where the rows do, and the column that two windows share
+// stays in a register. Reads up to 2 V entries past the last.
+template <bool Max>
+void pool_padded(const float* const* row, float row_scale, const Windows& windows, float* to) {
+  const Vec nothing = Max ? splat(-INFINITY) : Vec{};
+  const auto count = static_cast<size_t>(windows.count);
+  auto columns = [&](size_t at) {
+    return join<Max>(join<Max>(load(row[0] + at), load(row[1] + at)), load(row[2] + at));
+  };
+  Vec before = nothing;
+  for (size_t x = 0; x < count; x += V) {
+    Vec first = columns(2 * x), second = columns(2 * x + V);
+    Vec even = alternate<0>(first, second), odd = alternate<1>(first, second);
+    Vec made = previous_lanes(before, odd);
+    before = odd;
+    auto exist = [&](int k, Vec entries) {  // in windows before whole[k]
+      auto whole = static_cast<size_t>(windows.whole[k]);
+      if (whole >= x + V) return entries;
+      return join_lanes(entries, whole > x ? whole - x : 0, nothing);
+    };
+    made = join<Max>(join<Max>(made, exist(1, even)), exist(2, odd));
+    size_t some = count - x < static_cast<size_t>(V) ? count - x : static_cast<size_t>(V);
+    if (!Max) made *= load_some(windows.scale + x, some) * row_scale;
+    store_some(to + x, made, some);
+  }
+}
+
 // The regular windows of a row. Reads up to 2 V entries past the last.
 template <bool Max, int Stride, int Length>
 void regular(const float* const* row, size_t rows, float row_scale, const Windows& windows,
@@ -194,6 +240,8 @@ void reduce_one(const float* const* row, size_t rows, float row_scale, const Win
   using Regular = void (*)(const float* const*, size_t, float, const Windows&, float*);
   constexpr Regular kernels[2][2] = {{regular<Max, 1, 2>, regular<Max, 1, 3>},
                                    {regular<Max, 2, 2>, regular<Max, 2, 3>}};
+  if (rows == 3 && padded_by_one(windows))
+    return pool_padded<Max>(row, row_scale, windows, to);
   int32_t begin = windows.regular, end = windows.irregular;
   const float* one = reduced;
   if (begin == end && rows > 3) {
@@ -229,11 +277,38 @@ void reduce_images(const float* from, const Windows& windows, size_t n, float* t
     }
 }
 
+// Rows and columns of interleaved images at once, for windows without gaps that share at most a column
+// with the next one: each column is reduced once, and stays in a register.
+template <bool Max, size_t Rows>
+void pool_images(const float* const* row, float row_scale, const Windows& windows, size_t n,
+                 float* to) {
+  for (size_t i = 0; i < n; i += V) {
+    auto column = [&](int32_t x) {
+      size_t at = static_cast<size_t>(x) * n + i;
+      Vec v = load(row[0] + at);
+      for (size_t r = 1; r < Rows; ++r) v = join<Max>(v, load(row[r] + at));
+      return v;
+    };
+    Vec last{};
+    int32_t end = -1;  // the column after `last`
+    for (int32_t x = 0; x < windows.count; ++x) {
+      int32_t at = windows.begin[x];
+      if (at + 1 != end) last = column(at);
+      Vec v = last;
+      for (end = windows.end[x]; ++at < end;) v = join<Max>(v, last = column(at));
+      store(to + static_cast<size_t>(x) * n + i, Max ? v : v * (row_scale * windows.scale[x]));
+    }
+  }
+}
+
 template <bool Max>
 void pool_row(const float* const* row, size_t rows, float row_scale, const Windows& windows,
               size_t width, size_t n, float* reduced, float* to) {
   auto count = static_cast<size_t>(windows.count);
   if (n == 1) return reduce_one<Max>(row, rows, row_scale, windows, width, reduced, to);
+  bool regular = windows.regular < windows.irregular && windows.stride + 1 >= windows.length;
+  if (regular && rows == 3) return pool_images<Max, 3>(row, row_scale, windows, n, to);
+  if (regular && rows == 2) return pool_images<Max, 2>(row, row_scale, windows, n, to);
   reduce_rows<Max>(row, rows, width * n, reduced);
   reduce_images<Max>(reduced, windows, n, to);
   if (!Max)

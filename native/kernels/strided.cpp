@@ -56,52 +56,71 @@ void transpose(const float* from, size_t from_stride, float* to, size_t to_strid
 }
 
 #if defined(__AVX512F__)
-// Rows are a vector or two: masks instead of loops for their ends.
+// Masks instead of loops for the ends of rows, the same for all rows.
 template <size_t Step>
-void take_row(const TakenRows& rows, const float* from, float* to) {
+void take_some(const TakenRows& rows) {
   for (size_t x = 0; x < rows.width; x += V) {
     auto before = [&](size_t end) -> unsigned {
       return end <= x ? 0 : end < x + V ? (1u << (end - x)) - 1 : 0xFFFF;
     };
     unsigned mask = before(rows.high) & ~before(rows.low);
-    Vec v;
-    if constexpr (Step == 1) {
-      v = _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), from + x);
-    } else {
-      unsigned both = _pdep_u32(mask, 0x55555555);
-      v = alternate<0>(_mm512_maskz_loadu_ps(static_cast<__mmask16>(both), from + 2 * x),
-                       _mm512_maskz_loadu_ps(static_cast<__mmask16>(both >> 16), from + 2 * x + V));
+    unsigned both = _pdep_u32(mask, 0x55555555);
+    auto written = static_cast<__mmask16>(before(rows.width));
+    auto first = static_cast<__mmask16>(Step == 1 ? mask : both);
+    auto second = static_cast<__mmask16>(both >> 16);
+    const float* from = rows.from + Step * x;
+    float* to = rows.to + x;
+    for (size_t y = 0; y < rows.count; ++y, from += rows.from_stride, to += rows.to_stride) {
+      Vec v = _mm512_maskz_loadu_ps(first, from);
+      if constexpr (Step == 2) v = alternate<0>(v, _mm512_maskz_loadu_ps(second, from + V));
+      _mm512_mask_storeu_ps(to, written, v);
     }
-    store_some(to + x, v, rows.width - x < V ? rows.width - x : V);
+  }
+}
+
+// Long rows are read one after the other, so that the processor prefetches them.
+template <size_t Step>
+void take_rows(const TakenRows& rows) {
+  if (rows.width <= 4 * V) return take_some<Step>(rows);
+  TakenRows one = rows;
+  one.count = 1;
+  for (size_t y = 0; y < rows.count; ++y) {
+    take_some<Step>(one);
+    one.from += rows.from_stride;
+    one.to += rows.to_stride;
   }
 }
 #else
 template <size_t Step>
-void take_row(const TakenRows& rows, const float* from, float* to) {
-  size_t x = 0;
-  for (; x < rows.low; ++x) to[x] = 0;
-  if constexpr (Step == 1)
-    for (; x + V <= rows.high; x += V) store(to + x, load(from + x));
-  else  // not the last entry: after it there need not be another float
-    for (; x + V < rows.high; x += V)
-      store(to + x, alternate<0>(load(from + 2 * x), load(from + 2 * x + V)));
-  for (; x < rows.high; ++x) to[x] = from[Step * x];
-  for (; x < rows.width; ++x) to[x] = 0;
+void take_rows(const TakenRows& rows) {
+  const float* from = rows.from;
+  float* to = rows.to;
+  for (size_t y = 0; y < rows.count; ++y, from += rows.from_stride, to += rows.to_stride) {
+    size_t x = 0;
+    for (; x < rows.low; ++x) to[x] = 0;
+    if constexpr (Step == 1)
+      for (; x + V <= rows.high; x += V) store(to + x, load(from + x));
+    else  // not the last entry: after it there need not be another float
+      for (; x + V < rows.high; x += V)
+        store(to + x, alternate<0>(load(from + 2 * x), load(from + 2 * x + V)));
+    for (; x < rows.high; ++x) to[x] = from[Step * x];
+    for (; x < rows.width; ++x) to[x] = 0;
+  }
 }
 #endif
 
-void take_any(const TakenRows& rows, const float* from, float* to) {
-  for (size_t x = 0; x < rows.low; ++x) to[x] = 0;
-  for (size_t x = rows.low; x < rows.high; ++x) to[x] = from[rows.step * x];
-  for (size_t x = rows.high; x < rows.width; ++x) to[x] = 0;
+void take_any(const TakenRows& rows) {
+  const float* from = rows.from;
+  float* to = rows.to;
+  for (size_t y = 0; y < rows.count; ++y, from += rows.from_stride, to += rows.to_stride) {
+    for (size_t x = 0; x < rows.low; ++x) to[x] = 0;
+    for (size_t x = rows.low; x < rows.high; ++x) to[x] = from[rows.step * x];
+    for (size_t x = rows.high; x < rows.width; ++x) to[x] = 0;
+  }
 }
 
 void take(const TakenRows& rows) {
-  auto row = rows.step == 1 ? take_row<1> : rows.step == 2 ? take_row<2> : take_any;
-  const float* from = rows.from;
-  float* to = rows.to;
-  for (size_t y = 0; y < rows.count; ++y, from += rows.from_stride, to += rows.to_stride)
-    row(rows, from, to);
+  (rows.step == 1 ? take_rows<1> : rows.step == 2 ? take_rows<2> : take_any)(rows);
 }
 
 }  // namespace

@@ -4,48 +4,12 @@
 #include <cstring>
 #include <utility>
 
-#include "steps.h"
+#include "chain_grid.h"
 
 namespace skinny {
 
-// The output positions as rows of floats, cut into tiles.
-struct Chain::Grid {
-  View in, out;  // of one sample
-  const float* factors = nullptr;
-  size_t rows, columns;  // of floats
-  size_t lanes, row_vectors;
-  size_t first_vector = 0;
-  size_t tiles_down, tiles_across;
-
-  Grid(const Chain& chain, size_t n)
-      : in(chain.in),
-        out(chain.out),
-        rows(chain.flat ? 1 : chain.height),
-        columns(chain.flat ? (chain.height - 1) * chain.in.row_stride + chain.width
-                           : chain.width * n),
-        lanes(static_cast<size_t>(SKINNY_CHOOSE(tile).lanes)),
-        row_vectors(divide_up(columns, lanes)),
-        tiles_down(divide_up(rows, chain.tile_rows)),
-        tiles_across(divide_up(row_vectors, chain.tile_columns)) {}
-
-  // The same for some vectors of a single row.
-  Grid part(const Chain& chain, Range vectors) const {
-    Grid own = *this;
-    own.first_vector = vectors.begin;
-    own.row_vectors = vectors.end - vectors.begin;
-    own.tiles_across = divide_up(own.row_vectors, chain.tile_columns);
-    return own;
-  }
-};
-
-// A ring buffer of the last rows of a chain that is pooled, one per thread:
-// [channel][row % rows][column].
-struct Chain::Ring {
-  float* data;
-  size_t rows, floats;  // floats of a row
-
-  float* row(size_t channel, size_t y) const { return data + (channel * rows + y % rows) * floats; }
-};
+// Floats of a value, at least, that do not stay in a second-level cache: generated code prefetches them.
+constexpr size_t cached_floats = size_t{1} << 18;
 
 #if defined(__GNUC__) && !defined(__clang__)
 __attribute__((optimize("no-tree-loop-distribute-patterns")))  // or the loop becomes a memset
@@ -99,7 +63,7 @@ void Chain::store_tile(const Grid& grid, const ThreadContext& context, const Rin
                        const float* from, Range channels, size_t row, size_t column, size_t rows,
                        size_t floats) const {
   size_t stride = scratch_stride(grid.lanes);
-  size_t to_stride = ring ? ring->rows * ring->floats : out.channel_stride * context.n;
+  size_t to_stride = ring ? ring->stride : out.channel_stride * context.n;
   from += channels.begin * stride;
   each_segment(grid, row, column, rows, floats, [&](size_t at, size_t y, size_t x, size_t count) {
     float* to =
@@ -241,7 +205,7 @@ void Chain::run_strip(const Grid& grid, const ThreadContext& context, const Stri
       if (!last || !tile.direct) continue;
       runs[t].out =
           (ring ? ring->row(0, tile.row) : context.at(grid.out.at(0, tile.row))) + tile.column;
-      runs[t].stride = ring ? ring->rows * ring->floats : out.channel_stride * context.n;
+      runs[t].stride = ring ? ring->stride : out.channel_stride * context.n;
       if (residual) runs[t].residual = context.at(residual->view.at(0, tile.row)) + tile.column;
     }
     run_stage(grid, context, strip, ring, s, generated, runs, row_stride);
@@ -290,8 +254,8 @@ void Chain::run_pooled(const Grid& grid, const ThreadContext& context, Range ran
   size_t floats = grid.tiles_across * tile_columns * grid.lanes;
   size_t tiles =
       scratch_buffers() * strip_tiles(grid) * max_channels() * scratch_stride(grid.lanes);
-  Ring ring{context.scratch + tiles, ring_rows(), floats};
-  float* scratch = ring.data + out.channels * ring.rows * ring.floats;
+  Ring ring(context.scratch + tiles, ring_rows(), floats);
+  float* scratch = ring.data + out.channels * ring.stride;
   auto [begin, end] = range;
   // Not the first window's first row: of dilated windows that begin in the padding, a later one may
   // reach higher into the image.
@@ -356,10 +320,16 @@ void Chain::generate(size_t n, size_t most) const {
   size_t tiles = std::min(strip_tiles(grid), grid.tiles_down * grid.tiles_across);
   std::optional<jit::ChainCode::Bounds> bounds;
   if (joins_residual(grid)) bounds = {residual->low, residual->high};
+  jit::Ahead ahead;
+  size_t vectors = tiles * tile_rows * tile_columns;
+  bool large_in = in.size() * n > cached_floats, large_out = out.size() * n > cached_floats;
+  if (large_in && stages[0].offsets.tap_stride && direct(grid))  // the next strip's
+    ahead.in = static_cast<int32_t>(vectors * grid.lanes * sizeof(float));
+  ahead.out = large_out && !flat && tile_rows == 1 && !pool;
   code_->set(std::make_unique<const jit::ChainCode>(
       stages, copied_offsets ? *copied_offsets : stages[0].offsets,
       static_cast<ptrdiff_t>(copied_offsets ? tile_columns * grid.lanes : in.row_stride * n),
-      shapes, most, bounds, !split_channels, tiles * tile_rows * tile_columns));
+      shapes, most, bounds, !split_channels, vectors, ahead));
 }
 
 size_t Chain::code_bytes() const {
@@ -394,7 +364,7 @@ size_t Chain::scratch(size_t n) const {
   if (copied_offsets) size += stages[0].weights->taps() * stages[0].weights->groups() * each;
   if (!pool) return size;
   size_t floats = grid.tiles_across * tile_columns * grid.lanes;
-  return size + out.channels * ring_rows() * floats + pool->scratch(width, n);
+  return size + out.channels * Ring::channel_stride(ring_rows() * floats) + pool->scratch(width, n);
 }
 
 }  // namespace skinny

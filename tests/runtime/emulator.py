@@ -113,6 +113,8 @@ class Machine:
     def _prefetcht1(self, source: str) -> None:
         self.prefetched.append(self._address(source)[0])
 
+    _prefetcht0 = _prefetchw = _prefetcht1
+
     def _add(self, to: str, source: str) -> None:
         value = self.registers[source] if source in _REGISTERS else int(source, 0)
         self.registers[to] = (self.registers[to] + value) % (1 << 64)

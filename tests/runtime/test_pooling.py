@@ -124,3 +124,27 @@ def test_narrow_images_with_windows_two_apart_equal_the_reference(folder, side, 
     builder = Builder(3, *side)
     getattr(builder, op)(kernel=(3, 3), stride=(2, 2), ceil=True)
     check(builder, folder, 1, 3)
+
+
+@pytest.mark.parametrize("width", [*range(5, 40), 63, 64, 65, 111, 112, 113])
+@pytest.mark.parametrize("op", ["max_pool", "avg_pool"])
+def test_windows_that_begin_in_a_padding_of_one_equal_the_reference(folder, width, op):
+    """The last window may be cut short, or not."""
+    for options in ({}, {"ceil": True}):
+        builder = Builder(2, 9, width)
+        getattr(builder, op)(kernel=(3, 3), stride=(2, 2), padding=(1, 1), **options)
+        check(builder, folder, *batch_sizes()[:3])
+
+
+def test_the_maximum_of_a_padded_window_with_nan_is_nan(folder):
+    builder = Builder(2, 23, 70)
+    builder.max_pool((3, 3), (2, 2), padding=(1, 1))
+    path = folder / "net.skinny"
+    packing.write(path, builder.tensors, graph=builder.graph())
+    for images in (1, 16):
+        x = builder.batch(images)
+        x[builder.rng.random(x.shape) < 0.05] = np.nan
+        x[:, 0, :5] = -np.inf
+        wanted = reference.run(builder.graph(), builder.tensors.__getitem__, x)[0]
+        np.testing.assert_array_equal(load(path)(x), wanted)
+        assert np.isneginf(wanted).any()

@@ -83,7 +83,9 @@ def test_every_instruction_is_encoded_with_every_register(wide):
             ("add", (base, other), "add", (GENERAL[base], GENERAL[other])),
             ("lea", (other, base, disp, 4, 0), "lea", (GENERAL[other], at)),
             ("mov_load", (other, base, disp, 4, 0), "mov", (GENERAL[other], at)),
+            ("prefetcht0", (base, disp, 4, 0), "prefetcht0", (at,)),
             ("prefetcht1", (base, disp, 4, 0), "prefetcht1", (at,)),
+            ("prefetchw", (base, disp, 4, 0), "prefetchw", (at,)),
         ]:
             assembler = _native.Assembler(wide=wide)
             getattr(assembler, method)(*given)

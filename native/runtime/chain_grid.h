@@ -1,0 +1,52 @@
+// How the output of a chain is cut into tiles, and where its last rows are kept.
+#pragma once
+
+#include "steps.h"
+
+namespace skinny {
+
+// The output positions as rows of floats, cut into tiles.
+struct Chain::Grid {
+  View in, out;  // of one sample
+  const float* factors = nullptr;
+  size_t rows, columns;  // of floats
+  size_t lanes, row_vectors;
+  size_t first_vector = 0;
+  size_t tiles_down, tiles_across;
+
+  Grid(const Chain& chain, size_t n)
+      : in(chain.in),
+        out(chain.out),
+        rows(chain.flat ? 1 : chain.height),
+        columns(chain.flat ? (chain.height - 1) * chain.in.row_stride + chain.width
+                           : chain.width * n),
+        lanes(static_cast<size_t>(SKINNY_CHOOSE(tile).lanes)),
+        row_vectors(divide_up(columns, lanes)),
+        tiles_down(divide_up(rows, chain.tile_rows)),
+        tiles_across(divide_up(row_vectors, chain.tile_columns)) {}
+
+  // The same for some vectors of a single row.
+  Grid part(const Chain& chain, Range vectors) const {
+    Grid own = *this;
+    own.first_vector = vectors.begin;
+    own.row_vectors = vectors.end - vectors.begin;
+    own.tiles_across = divide_up(own.row_vectors, chain.tile_columns);
+    return own;
+  }
+};
+
+// A ring buffer of the last rows of a chain that is pooled, one per thread:
+// [channel][row % rows][column]. Channels are an odd number of cache lines apart, as in a scratch
+// buffer.
+struct Chain::Ring {
+  float* data;
+  size_t rows, floats;  // floats of a row
+  size_t stride;        // from one channel to the next, in floats
+
+  Ring(float* at, size_t row_count, size_t row_floats)
+      : data(at), rows(row_count), floats(row_floats), stride(channel_stride(rows * floats)) {}
+  static size_t channel_stride(size_t used) { return (divide_up(used, 16) | 1) * 16; }
+  float* row(size_t channel, size_t y) const { return data + channel * stride + y % rows * floats; }
+};
+
+}  // namespace skinny
