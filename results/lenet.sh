@@ -26,6 +26,7 @@ five() {
 }
 five --seeds 100 101 --set restart_lr=true
 five --seeds 100 --set restart_lr=false --set method=sdnn,gradual
+five --seeds 100 --set restart_lr=false --set epochs=42 --set lr=0.1
 skinny record search/lenet-* --into results/records/lenet-search.jsonl
 
 # The experiments themselves, on the test images.

@@ -74,7 +74,7 @@ def _at(
 def _lenet(scale: Scale) -> Config:
     if scale == "smoke":  # LeNet-5 needs larger images than digits of 8x8 pixels
         return replace(setting("digits", scale), width=0.625, budget="erk")
-    base = replace(recipe("lenet-5"), budget="erk", restart_lr=True)  # as it was recorded
+    base = replace(recipe("lenet-5"), budget="erk")
     if scale == "paper":
         return base
     return replace(base, name="lenet-5-small", train_size=2000, epochs=30, eval_every=30)

@@ -105,18 +105,13 @@ def lenet_300_100() -> Config:
 
 
 def lenet_5() -> Config:
-    """Caffe's LeNet-5 on all of MNIST, 108 times smaller, three cycles in 21 epochs.
-
-    As LeNet-300-100, but with one schedule of the learning rate: restarts broke it down at 280x on
-    held-out images (docs/results.md).
-    """
+    """Caffe's LeNet-5 on all of MNIST, 108 times smaller; as LeNet-300-100, not searched for."""
     return replace(
         lenet_300_100(),
         name="lenet-5",
         model="lenet-5",
         sparsity=1 - 1 / 108,
         r0=1 - 1 / 108,
-        restart_lr=False,
         epochs=21,
         lr=0.05,
         precision="bf16",
