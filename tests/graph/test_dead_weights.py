@@ -120,6 +120,18 @@ def test_rounded_files_of_thinned_networks_compute_the_same(tmp_path, seed):
     np.testing.assert_allclose(scores, model(example).detach(), rtol=5e-3, atol=5e-3)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_tensors_of_other_types_stay_what_they_are(tmp_path, dtype):
+    model = nn.Sequential(nn.Linear(12, 16), nn.ReLU(), nn.Linear(16, 8))
+    with torch.no_grad():
+        model[0].weight[:4], model[0].bias[:4] = 0, 3
+    found = stored(
+        model.to(dtype).eval(), tmp_path / "n.skinny", torch.rand(1, 12, dtype=dtype), values="int8"
+    )
+    assert {tensor.dtype for tensor in found.values()} == {dtype}
+    assert torch.equal(found["2.bias"], model[2].bias)
+
+
 def test_an_exact_file_has_every_bias(tmp_path):
     model = pruned(nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 2)), {"2": [0, 1]})
     found = stored(model, tmp_path / "net.skinny", torch.rand(1, 4))

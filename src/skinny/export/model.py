@@ -57,7 +57,8 @@ def pack(
     back as it is, and every zero as 0.0 (-0.0 too, unless signed_zeros); "fp16", "bf16",
     "int8" to "int2" and "codebook8" to "codebook2" round the weights (docs/format.md); size chooses
     one of these for each tensor, so that the file has at most `size` bytes. A rounded file has
-    zeros for weights and biases that change no output (graph/dead_weights.py). config_hash,
+    zeros for weights and biases that change no output, and biases into which the constants of
+    channels without weights have moved (graph/dead_weights.py). config_hash,
     sparsity: where it came from. compute: "int8" makes layers that multiply 8-bit integers, whose
     weights are then stored as such unless `values` says otherwise; it needs `calibration`, batches
     like `example`, or the range of each layer's input by the name of its weight,
@@ -134,8 +135,12 @@ def _without_dead(
 ) -> dict[str, Any]:
     """The tensors with zeros, which take few bytes, for weights and biases without effect."""
     tied = {own.name for own in tensors.values() if isinstance(own, packing.Tied)}
-    fixed = {name for name in arrays if not isinstance(tensors.get(name), np.ndarray)} | tied
-    return dict(tensors) | without_dead_weights(graph, arrays, fixed)
+    single = {  # others are float32 in `arrays` alone
+        name
+        for name, own in tensors.items()
+        if isinstance(own, np.ndarray) and own.dtype == np.float32
+    }
+    return dict(tensors) | without_dead_weights(graph, arrays, (arrays.keys() - single) | tied)
 
 
 def _check_compute(compute: str, calibration: Calibration | None, size: int | None) -> None:

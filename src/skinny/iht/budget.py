@@ -102,9 +102,9 @@ def globally(weights: Mapping[str, Tensor], sparsity: float) -> dict[str, int]:
 def lamp(weights: Mapping[str, Tensor], sparsity: float) -> dict[str, int]:
     """One threshold over LAMP scores (Lee et al. 2021) of all layers.
 
-    The score of a weight is its square divided by the sum of the squares of its layer that are no
-    smaller. A layer's scores do not depend on its scale, and its largest weight has score 1: so
-    small layers do not vanish where few weights are kept. An empty layer keeps one, as above.
+    The score of a weight is its square divided by the sum of its layer's squares down to it, from
+    the largest on. A layer's scores do not depend on its scale, and its largest weight has score 1:
+    so small layers do not vanish where few weights are kept. An empty layer keeps one, as above.
     """
     sizes = {name: weight.numel() for name, weight in weights.items()}
     scores = [_lamp_scores(weight) for weight in weights.values()]
@@ -116,9 +116,8 @@ def lamp(weights: Mapping[str, Tensor], sparsity: float) -> dict[str, int]:
 def _lamp_scores(weight: Tensor) -> Tensor:
     """Of all its entries, from the largest to the smallest."""
     check(weight, 0, None)
-    whole = ranks.whole(weight)
-    wide = whole.float() if whole.device.type == "mps" else whole.double()  # MPS has no float64
-    squares = wide.square().flatten().sort(descending=True).values
+    # On the CPU, where sums of floats come out alike on every rank and in every run.
+    squares = ranks.whole(weight).cpu().double().square().flatten().sort(descending=True).values
     sums = squares.cumsum(0)
     return torch.where(sums > 0, squares / sums, 0.0)
 
