@@ -113,10 +113,6 @@ def _cell(found: tuple[float, float] | None) -> str:
     return "–" if found is None else f"{found[0]:,.1f}, {found[1]:.2f} %"
 
 
-def is_plain_or_pruned(arm: Result) -> bool:
-    return arm.config.method != "dense" or not arm.config.restart_lr
-
-
 def short(arm: Result) -> str:
     return "whole" if arm.config.method == "dense" else arm.label.removeprefix("SDNN-")
 

@@ -42,7 +42,8 @@ def picture(
 
     def paint(axes: "Axes") -> None:
         for (network, study), colour in zip(studies.items(), SERIES, strict=False):
-            arms = [arm for arm in study.arms if arm.runs and table.is_plain_or_pruned(arm)]
+            # variants of an arm, which its label tells, are in the tables
+            arms = [arm for arm in study.arms if arm.runs and ", " not in arm.label]
             exact = sorted(
                 ((table.kilobytes(a, files), table.error(a), a) for a in arms), key=_size
             )

@@ -1,6 +1,5 @@
 from math import prod
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -76,49 +75,6 @@ def test_global_leaves_no_layer_empty():
     weights = {"a": torch.full((10, 10), 5.0), "b": torch.full((2, 5), 0.001)}
     counts = budget.globally(weights, 0.9)
     assert counts == {"a": 10, "b": 1}
-
-
-@given(st.integers(0, 10**6), st.floats(0.0, 0.88))
-def test_lamp_keeps_the_largest_scores_as_they_are_defined(seed, sparsity):
-    rng = np.random.default_rng(seed)
-    arrays = {"a": rng.normal(size=(3, 7)), "b": rng.normal(size=(5,)) * 50, "c": np.zeros((2, 2))}
-    arrays["c"][0] = 0.001
-    scores = []
-    for name, array in arrays.items():
-        squares = np.square(array.reshape(-1))
-        for i in np.argsort(squares, kind="stable"):
-            above = squares[squares > squares[i]].sum()
-            ties = np.flatnonzero(squares == squares[i])
-            above += squares[i] * (1 + np.count_nonzero(ties < i))
-            scores.append((squares[i] / above if above else 0.0, name))
-    total = round((1 - sparsity) * len(scores))
-    best = sorted(scores, reverse=True, key=lambda each: each[0])[:total]
-    found = budget.lamp({name: torch.tensor(array) for name, array in arrays.items()}, sparsity)
-    assert sum(found.values()) == total
-    if best[-1][0] > 0:  # ties of weights that are zero go to the earlier layer
-        assert found == {name: max(1, sum(own == name for _, own in best)) for name in arrays}
-
-
-def test_lamp_does_not_depend_on_the_scale_of_a_layer_and_keeps_small_ones():
-    torch.manual_seed(0)
-    weights = {"small": torch.randn(20, 1, 5, 5), "large": torch.randn(500, 800)}
-    counts = budget.lamp(weights, 0.996)
-    scaled = budget.lamp({"small": weights["small"] * 1e-4, "large": weights["large"]}, 0.996)
-    assert counts == scaled
-    assert counts["small"] > 100
-    assert budget.globally({"small": weights["small"] * 0.1, "large": weights["large"]}, 0.996)[
-        "small"
-    ] == 1  # fmt: skip
-
-
-def test_lamp_takes_weights_of_every_precision_and_refuses_what_has_no_order():
-    torch.manual_seed(0)
-    for dtype in (torch.float16, torch.bfloat16, torch.float64):
-        counts = budget.lamp({"a": torch.randn(9, 9).to(dtype), "b": torch.zeros(4, 4)}, 0.5)
-        assert sum(counts.values()) == round(0.5 * 97)
-        assert counts["b"] >= 1
-    with pytest.raises(SkinnyError):
-        budget.lamp({"a": torch.tensor([1.0, float("nan")])}, 0.5)
 
 
 @pytest.mark.parametrize(

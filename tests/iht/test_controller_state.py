@@ -161,7 +161,7 @@ def test_history_records_sparsity_per_layer_and_the_change_ratio():
     assert late.sparsity == pytest.approx(0.8, abs=0.01)
 
 
-@pytest.mark.parametrize("budget", ["uniform", "erk", "global", "lamp", {"4": 0.9, "6": 5}])
+@pytest.mark.parametrize("budget", ["uniform", "erk", "global", {"4": 0.9, "6": 5}])
 @pytest.mark.parametrize("line", [LINE, timeline.gradual(epochs=8, sparsity=0.8)])
 @pytest.mark.parametrize("score", ["magnitude", "random"])
 def test_every_budget_runs_on_every_kind_of_timeline(budget, line, score):

@@ -8,12 +8,10 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from math import prod
 
-import torch
 from torch import Tensor
 
 from skinny.errors import SkinnyError
-from skinny.iht import ranks
-from skinny.iht.threshold import check, count_largest
+from skinny.iht.threshold import count_largest
 
 Shapes = Mapping[str, tuple[int, ...]]
 Names = Mapping[str, Sequence[str]]
@@ -94,36 +92,7 @@ def globally(weights: Mapping[str, Tensor], sparsity: float) -> dict[str, int]:
     """
     sizes = {name: weight.numel() for name, weight in weights.items()}
     total = _total_count(sizes, sparsity)
-    return _none_empty(
-        dict(zip(weights, count_largest(list(weights.values()), total), strict=True))
-    )
-
-
-def lamp(weights: Mapping[str, Tensor], sparsity: float) -> dict[str, int]:
-    """One threshold over LAMP scores (Lee et al. 2021) of all layers.
-
-    The score of a weight is its square divided by the sum of its layer's squares down to it, from
-    the largest on. A layer's scores do not depend on its scale, and its largest weight has score 1:
-    so small layers do not vanish where few weights are kept. An empty layer keeps one, as above.
-    """
-    sizes = {name: weight.numel() for name, weight in weights.items()}
-    scores = [_lamp_scores(weight) for weight in weights.values()]
-    counts = count_largest(scores, _total_count(sizes, sparsity))
-    return _none_empty(dict(zip(weights, counts, strict=True)))
-
-
-@torch.no_grad()
-def _lamp_scores(weight: Tensor) -> Tensor:
-    """Of all its entries, from the largest to the smallest."""
-    check(weight, 0, None)
-    # On the CPU, where sums of floats come out alike on every rank and in every run.
-    squares = ranks.whole(weight).cpu().double().square().flatten().sort(descending=True).values
-    sums = squares.cumsum(0)
-    return torch.where(sums > 0, squares / sums, 0.0)
-
-
-def _none_empty(counts: dict[str, int]) -> dict[str, int]:
-    """With one weight for layers without any, from the layer that keeps most."""
+    counts = dict(zip(weights, count_largest(list(weights.values()), total), strict=True))
     for name in [name for name, count in counts.items() if count == 0]:
         counts[max(counts, key=counts.__getitem__)] -= 1
         counts[name] = 1
@@ -140,8 +109,8 @@ def counts(
     """By the budget that a user chose: the name of a function here, or rules for single layers."""
     if not weights:
         return {}
-    if budget in ("global", "lamp"):
-        return (globally if budget == "global" else lamp)(weights, sparsity)
+    if budget == "global":
+        return globally(weights, sparsity)
     shapes = {name: tuple(weight.shape) for name, weight in weights.items()}
     if not isinstance(budget, str):
         return per_layer(shapes, sparsity, budget, progress, names)

@@ -52,8 +52,7 @@ class IHT:
     history: records of the latest mask updates (at most 100), oldest first
     mask_updates: how many there were in all
 
-    budget:  "erk", "uniform" (the paper), "global", "lamp", or {pattern: sparsity or k} for
-             single layers
+    budget:  "erk", "uniform" (the paper), "global", or {pattern: sparsity or k} for single layers
     pattern: "1x4" keeps whole groups of four neighbouring input channels, "2:4" two of every four;
              see `skinny.iht.patterns`. Layers whose channels do not divide stay unstructured
     quantize: "int8" or "codebook8" to "codebook2": in the last span weights (with int8 inputs of
@@ -87,7 +86,7 @@ class IHT:
         _one_of("score", score, ("magnitude", "random"))
         _one_of("restore", restore, ("zero", "last"))
         if isinstance(budget, str):
-            _one_of("budget", budget, ("uniform", "erk", "global", "lamp"))
+            _one_of("budget", budget, ("uniform", "erk", "global"))
         elif pattern is not None and ":" in pattern:
             raise SkinnyError(f"the pattern {pattern} is the budget of every layer: give no other")
         self.timeline = timeline
@@ -128,7 +127,7 @@ class IHT:
     def __str__(self) -> str:
         """A table of the layers and their budget, and of what is left dense."""
         target, kept = self.timeline.target, None
-        if self._budget in ("global", "lamp"):  # known to the mask update alone
+        if self._budget == "global":  # known to the mask update alone
             kept = self.history[-1].kept if self.sparse else None
         elif target > 0:
             kept = self._counts(target)

@@ -114,7 +114,7 @@ class Config:
     r0: float | None = None
     """Sparsity that sdnn's progressive thresholding sets out from (else 0.5, more where --sparsity
     is above 0.75); the value of --sparsity means direct."""
-    budget: Literal["uniform", "erk", "global", "lamp"] = "erk"
+    budget: Literal["uniform", "erk", "global"] = "erk"
     """How the weights are shared out among layers; the paper has the same sparsity in each."""
     layers: tuple[str, ...] = ()
     """Exceptions from --budget uniform, PATTERN=SPARSITY or PATTERN=K, e.g. conv1=0.5 fc*=100."""
