@@ -197,5 +197,5 @@ def search(runs: Sequence[Run]) -> str:
         f"280x** has {held_out(21, 280)} with restarts, {held_out(21, 280, restart_lr=False)} with "
         f"one schedule, {held_out(42, 280, restart_lr=False, lr=0.1)} with twice the epochs and "
         f"twice the rate, {held_out(21, 280, method='gradual', **other)} by gradual pruning; on "
-        "test images both schedules break down with seed 1, which the means of the table below hold."
+        "test images both schedules break down with seed 1, which the means below hold."
     )
