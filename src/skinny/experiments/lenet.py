@@ -83,16 +83,16 @@ def _claims(
     base: Config,
     ratios: tuple[int, ...],
     cited: tuple[Cited, ...],
-    unbroken: tuple[int, ...] = (),
+    one_schedule: tuple[int, ...] = (),
 ) -> Panel:
     """Dense training, the same with the learning rate restarted, and the paper's method, at the
-    ratios `unbroken` with one schedule of the learning rate as well."""
+    ratios `one_schedule` also without restarts."""
     plain = dense(base, restart_lr=False)
     control = dense(base, "dense, restarted", restart_lr=True)
     skinny = [at_ratio(base, ratio) for ratio in ratios]
     others = [
         Arm(f"{arm.label}, one schedule", replace(arm.config, restart_lr=False))
-        for arm in (at_ratio(base, ratio) for ratio in unbroken)
+        for arm in (at_ratio(base, ratio) for ratio in one_schedule)
     ]
     return Panel(
         network,

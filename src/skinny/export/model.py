@@ -133,7 +133,8 @@ def pack(
 def _without_dead(
     graph: Graph, tensors: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]
 ) -> dict[str, Any]:
-    """The tensors with zeros, which take few bytes, for weights and biases without effect."""
+    """The tensors with zeros, which take few bytes, for float32 weights and biases without
+    effect."""
     tied = {own.name for own in tensors.values() if isinstance(own, packing.Tied)}
     single = {  # others are float32 in `arrays` alone
         name

@@ -73,7 +73,7 @@ def part_name(name: str, role: str, entry: Entry) -> str:
 
 
 def _above(error: float) -> float:
-    """In three digits, rounded up: digits are most of what a small manifest takes."""
+    """In three digits, rounded up: more would be bytes that no compressor saves."""
     return float(Context(prec=3, rounding=ROUND_CEILING).create_decimal(repr(error)))
 
 
