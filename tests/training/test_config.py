@@ -94,6 +94,7 @@ def test_whatever_changes_the_outcome_changes_the_identity(field):
     budget=st.sampled_from(["uniform", "erk"]),
     schedule=st.sampled_from(["cosine", "step"]),
     restart_lr=st.booleans(),
+    restore_warmup=st.sampled_from([0.0, 0.5, 4.0]),
 )
 def test_the_canonical_config_trains_the_same(**fields):
     config = Config(**fields)
@@ -220,6 +221,7 @@ def test_layer_rules_are_sparsities_or_counts():
         ({"method": "magic"}, "method is 'magic'; allowed: sdnn, acdc"),
         ({"name": "../up"}, "name is '../up'"),
         ({"warmup": 200.0, "epochs": 180}, "warmup is 200.0 epochs"),
+        ({"restore_warmup": -1.0}, "restore_warmup is -1.0; it must be a number that is not"),
         ({"lr_drops": (1.5,)}, "each must lie between 0 and 1"),
         ({"layers": ("conv1",)}, "'conv1' is not PATTERN=SPARSITY"),
         ({"layers": ("conv1=x",)}, "'conv1=x' is not PATTERN=SPARSITY"),

@@ -48,10 +48,25 @@ def test_it_can_restart_with_every_cycle():
     assert [at(step) for step in range(40)] == [at(step + 40) for step in range(40)]
 
 
+@pytest.mark.parametrize("restart_lr", [False, True])
+@pytest.mark.parametrize("schedule", ["cosine", "constant"])
+def test_the_rate_can_rise_from_zero_wherever_weights_are_restored(restart_lr, schedule):
+    plain = Config(epochs=12, dense=2, sparse=2, restart_lr=restart_lr, schedule=schedule)
+    warmed = replace(plain, restore_warmup=1.5)
+    before, after = (factor_by_step(c, timeline(c, 10), 10) for c in (plain, warmed))
+    for step in range(120):
+        restored = step >= 40  # the first dense span restores nothing
+        risen = min(1, (step % 40 + 0.5) / 15) if restored else 1
+        assert after(step) == pytest.approx(before(step) * risen), step
+    assert after(40) < 0.05 < before(40)
+
+
 @pytest.mark.parametrize("spans", [{}, {"dense": 1, "sparse": 3}, {"dense": 1, "sparse": 2}])
 @pytest.mark.parametrize("unit", ["epoch", "step"])
 def test_dense_training_can_restart_where_sdnn_does(spans, unit):
-    skinny = Config(epochs=10, restart_lr=True, unit=unit, sparsity=0.9, r0=0.8, **spans)
+    skinny = Config(
+        epochs=10, restart_lr=True, restore_warmup=0.5, unit=unit, sparsity=0.9, r0=0.8, **spans
+    )
     dense = replace(skinny, method="dense")
     assert len(timeline(dense, 7).spans) == 1
     rates = [factor_by_step(c, timeline(c, 7), 7) for c in (skinny, dense)]

@@ -35,8 +35,9 @@ Quantize = Literal["int8", "int8-after"] | _Codebook
 _PRUNING = (
     *("sparsity", "unit", "dense", "sparse", "r0", "budget", "layers", "pattern"),
     *("include", "exclude", "score", "restore", "reinit", "reset_momentum", "restart_lr"),
+    "restore_warmup",
 )
-_RESTORING = ("restore", "reset_momentum", "restart_lr")
+_RESTORING = ("restore", "reset_momentum", "restart_lr", "restore_warmup")
 _IGNORED: dict[Method, tuple[str, ...]] = {
     "dense": _PRUNING,
     "sdnn": (),
@@ -47,7 +48,7 @@ _IGNORED: dict[Method, tuple[str, ...]] = {
     "oneshot": ("r0", "sparse", *_RESTORING),
 }
 # What dense training looks at too when its learning rate is restarted: where cycles begin.
-_CYCLES = ("unit", "dense", "sparse", "restart_lr")
+_CYCLES = ("unit", "dense", "sparse", "restart_lr", "restore_warmup")
 _MOST_EPOCHS = 10**6  # a timeline has a span for as little as one
 
 # These change neither the weights that come out nor what they are judged by.
@@ -162,6 +163,9 @@ class Config:
     restart_lr: bool = False
     """Run the schedule anew in every cycle of a dense and a sparse span; dense training restarts
     where sdnn would."""
+    restore_warmup: float = 0.0
+    """Epochs over which the learning rate rises from zero wherever weights are restored: a network
+    of few, large weights may not bear the full rate when all the others come back."""
     label_smoothing: float = 0.0
     """How much of each label is spread over all classes."""
     batch_size: int = 128
@@ -203,7 +207,10 @@ def check(config: Config) -> Config:
         raise SkinnyError(f"epochs is {config.epochs}; it must be at most {_MOST_EPOCHS}")
     if config.seed >= 2**32:
         raise SkinnyError(f"seed is {config.seed}; it must be below 2**32")
-    for name in ("lr", "momentum", "weight_decay", "bias_lr", "last_layer_lr", "warmup"):
+    for name in (
+        *("lr", "momentum", "weight_decay", "bias_lr", "last_layer_lr"),
+        *("warmup", "restore_warmup"),
+    ):
         value = getattr(config, name)
         if not 0 <= value < float("inf"):
             raise SkinnyError(f"{name} is {value}; it must be a number that is not negative")
