@@ -1,7 +1,7 @@
 """What an experiment is: panels of arms that are compared with each other."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from skinny.experiments.published import SOURCE, Cited
@@ -35,6 +35,7 @@ class Panel:
     Every arm is compared with dense training, in the same settings or as `against` names it;
     `contrasts` are pairs of labels to compare as well. `source` is where the cited rows are from.
     `few` is the number of seeds that suffice, the first of those given: no claim rests on the arms.
+    `measure`: whether the true class must be the network's first choice, or one of its first five.
     """
 
     title: str
@@ -45,6 +46,7 @@ class Panel:
     against: str | None = None
     source: str = SOURCE
     few: int | None = None
+    measure: Measure = "top1"
 
     def seeded(self, seeds: Sequence[int]) -> Sequence[int]:
         """The seeds that its arms are trained with."""
@@ -62,5 +64,4 @@ class Experiment:
     title: str
     question: str
     panels: tuple[Panel, ...]
-    measure: Measure = field(default="top1")
     seeds: tuple[int, ...] | None = None

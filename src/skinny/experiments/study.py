@@ -93,7 +93,7 @@ def from_experiment(experiment: Experiment, seeds: Sequence[int], store: Store) 
                 f"{experiment.title}, {panel.title}",
                 experiment.question,
                 tuple(arms),
-                experiment.measure,
+                panel.measure,
                 panel.cited,
                 f"{panel.note} {'; '.join(chosen)}." if chosen else panel.note,
                 panel.contrasts,
