@@ -38,7 +38,7 @@ def test_claims_have_ten_seeds_two_kinds_of_dense_training_and_published_rows(ti
 
 def test_the_rest_has_three_seeds():
     others = [panel for panel in PAPER.panels if not panel.cited]
-    assert len(others) == 6
+    assert len(others) == 7
     assert {tuple(panel.seeded(PAPER.seeds)) for panel in others} == {(0, 1, 2)}
 
 
@@ -83,9 +83,15 @@ def test_few_seeds_are_not_reported_as_missing(tmp_path):
 
 
 def test_codebooks_are_trained_in_the_last_span_of_the_same_networks():
-    for title in ("LeNet-300-100, codebooks", "LeNet-5, codebooks"):
+    for title in ("LeNet-300-100, codebooks", "LeNet-5, codebooks", "LeNet-5, smallest"):
         small = panel(title)
         arms = {arm.label: arm.config for arm in small.arms}
         for label, plain in small.contrasts:
             assert arms[label].quantize in ("codebook4", "codebook3")
             assert replace(arms[label], quantize=None) == arms[plain]
+
+
+def test_the_rate_of_the_smallest_rises_throughout_each_dense_span():
+    for arm in panel("LeNet-5, smallest").arms:
+        spans = timeline(arm.config, 1).spans
+        assert {span.length for span in spans if not span.sparsity} == {arm.config.restore_warmup}

@@ -64,3 +64,12 @@ def test_the_tensor_that_loses_least_for_a_byte_is_rounded_first():
     assert fit.choose(offered, 200) == {"hard": "exact", "easy": "exact"}
     assert fit.choose(offered, 160) == {"hard": "exact", "easy": "codebook4"}
     assert fit.choose(offered, 100) == {"hard": "codebook4", "easy": "codebook4"}
+
+
+def test_a_trained_codebook_is_stored_as_what_it_is(rng, tmp_path):
+    trained = rng.choice(np.linspace(-1, 1, 16, dtype=np.float32), (40, 50))
+    trained[rng.random(trained.shape) < 0.8] = 0
+    chosen = packing.write_within(2000, tmp_path / "a.skinny", {"weight": trained})
+    assert chosen == {"weight": "codebook4"}
+    with packing.open(tmp_path / "a.skinny") as file:
+        assert np.array_equal(file.read_float32("weight"), trained)

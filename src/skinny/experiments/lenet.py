@@ -29,7 +29,7 @@ def lenet(data: str, scale: Scale) -> Experiment:
             _claims("LeNet-300-100", mlp, (2, 12), published.LENET_300_100),
             _budgets("LeNet-300-100", mlp, (12,)),
             _methods("LeNet-300-100", mlp, (12,)),
-            _codebooks("LeNet-300-100", mlp, {12: ("codebook4",)}),
+            _codebooks("LeNet-300-100", mlp, {12: _FOUR_BITS}),
         )
     else:
         conv = lenet_setting("lenet-5", scale)
@@ -41,7 +41,8 @@ def lenet(data: str, scale: Scale) -> Experiment:
             _budgets("LeNet-5", conv, (2, 5, 12, 20, 40, 60, 100, 200, 300)),
             _methods("LeNet-5", conv, (12, 108)),
             _codebooks("LeNet-300-100", mlp, {12: _FOUR_BITS, 56: _FEW_BITS}),
-            _codebooks("LeNet-5", conv, {12: _FOUR_BITS, 108: _FOUR_BITS, 280: _FEW_BITS}),
+            _codebooks("LeNet-5", conv, {12: _FOUR_BITS, 108: _FOUR_BITS}),
+            _smallest("LeNet-5", conv),
         )
     return Experiment(
         "lenet",
@@ -141,6 +142,24 @@ def _methods(network: str, base: Config, ratios: tuple[int, ...]) -> Panel:
         "methods have their own spans and, as published, one schedule of the learning rate.",
         contrasts=tuple(contrasts),
         against="dense",
+        few=_FEW,
+    )
+
+
+def _smallest(network: str, base: Config) -> Panel:
+    """The end of the front: twice the epochs and twice the rate, which rises anew after each
+    restoration, over the three epochs of a dense span."""
+    longer = replace(base, epochs=2 * base.epochs, lr=2 * base.lr, restore_warmup=3.0)
+    plain = at_ratio(longer, 280)
+    few = [at_ratio(longer, 280, quantize=kind) for kind in _FOUR_BITS]
+    return Panel(
+        f"{network}, smallest",
+        (plain, *few),
+        note=f"{longer.epochs} epochs at a rate of up to {longer.lr}, which rises from zero over "
+        f"{longer.restore_warmup:.0f} epochs wherever weights are restored; without that, networks "
+        "of so few weights may break down. Nothing here is compared with dense training, which "
+        "the tables above have.",
+        contrasts=tuple((arm.label, plain.label) for arm in few),
         few=_FEW,
     )
 

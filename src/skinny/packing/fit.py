@@ -95,7 +95,8 @@ def choose(offered: Mapping[str, list[Option]], size: int) -> dict[str, Values]:
 
 
 def _best(offered: Mapping[str, list[Option]], price: float) -> dict[str, Option]:
+    """Of equals the one of fewest bits: a trained codebook is itself with any that are enough."""
     return {
-        name: min(own, key=lambda option: option.loss + 10.0**price * option.size)
+        name: min(own[::-1], key=lambda option: option.loss + 10.0**price * option.size)
         for name, own in offered.items()
     }
