@@ -83,7 +83,7 @@ def test_few_seeds_are_not_reported_as_missing(tmp_path):
 
 
 def test_codebooks_are_trained_in_the_last_span_of_the_same_networks():
-    for title in ("LeNet-300-100, codebooks", "LeNet-5, codebooks", "LeNet-5, smallest"):
+    for title in ("LeNet-300-100, codebooks", "LeNet-5, codebooks"):
         small = panel(title)
         arms = {arm.label: arm.config for arm in small.arms}
         for label, plain in small.contrasts:
