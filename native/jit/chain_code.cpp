@@ -10,7 +10,7 @@ namespace skinny::jit {
 namespace {
 
 // Code that is run for more vectors than this is prefetched well enough between its calls.
-constexpr size_t few_vectors = 8;
+constexpr size_t few_vectors = 16;
 // Of layers with fewer output channels, joined ranges have as many groups; measured, they are slower.
 constexpr size_t joined_outputs = 64;
 
