@@ -322,7 +322,7 @@ void Chain::run(const ThreadContext& context) const {
   }
 }
 
-void Chain::generate(size_t n, size_t most) const {
+void Chain::generate(size_t n, size_t most, jit::CodeWriter& writer) const {
   if (!code_->begin()) return;
   Grid grid(*this, n);
   std::array<size_t, tile_vectors + 1> across{};  // tiles of a row, by their vectors
@@ -348,7 +348,7 @@ void Chain::generate(size_t n, size_t most) const {
   code_->set(std::make_unique<const jit::ChainCode>(
       stages, copied_offsets ? *copied_offsets : stages[0].offsets,
       static_cast<ptrdiff_t>(copied_offsets ? tile_columns * grid.lanes : in.row_stride * n),
-      shapes, most, bounds, !split_channels, vectors, ahead));
+      shapes, most, bounds, !split_channels, vectors, ahead, writer));
 }
 
 size_t Chain::code_bytes() const {

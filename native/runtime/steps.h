@@ -57,8 +57,8 @@ class Step {
   // step is worth; a tensor program asks for it.
   virtual double work() const { return 0; }
   // Makes code for the step, of at most `most` bytes, unless it was asked for before. Others may run
-  // the step meanwhile.
-  virtual void generate(size_t /*n*/, size_t /*most*/) const {}
+  // the step meanwhile, and until the writer has finished.
+  virtual void generate(size_t /*n*/, size_t /*most*/, jit::CodeWriter& /*writer*/) const {}
   virtual size_t code_bytes() const { return 0; }
   // Whether what it made are pairs of weights (int8_pairs.h), which a kernel walks, and no code.
   virtual bool has_pairs() const { return false; }
@@ -163,7 +163,7 @@ class Chain : public Step {
   void run(const ThreadContext& context) const override;
   size_t scratch(size_t n) const override;
   double work() const override;
-  void generate(size_t n, size_t most) const override;
+  void generate(size_t n, size_t most, jit::CodeWriter& writer) const override;
   size_t code_bytes() const override;
 
  private:
