@@ -30,7 +30,6 @@ struct CodePages {
   CodePages& operator=(const CodePages&) = delete;
 };
 
-const uint8_t* Executable::data() const { return pages_->data + offset_; }
 bool Executable::ready() const {
   return pages_->state.load(std::memory_order_acquire) == State::executable;
 }
@@ -97,7 +96,7 @@ std::optional<Executable> CodeWriter::add(const std::vector<uint8_t>& code) {
     pages_ = std::move(fresh);
   }
   CodePages& pages = *pages_;
-  Executable made(pages_, pages.written + pages.rest.size(), code.size());
+  Executable made(pages_, pages.data + pages.written + pages.rest.size(), code.size());
   for (auto at = code.begin(); at != code.end();) {
     auto room = static_cast<ptrdiff_t>(huge_page - pages.rest.size());
     auto end = at + std::min(room, code.end() - at);

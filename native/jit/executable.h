@@ -18,16 +18,17 @@ class Executable {
   // Code in pages of its own. None where the system refuses executable memory.
   static std::optional<Executable> make(const std::vector<uint8_t>& code);
 
-  const uint8_t* data() const;  // at a multiple of a cache line
-  bool ready() const;           // whether it may be called yet
-  size_t bytes() const;         // none where the system refused to make it executable
+  const uint8_t* data() const { return data_; }  // at a multiple of a cache line
+  bool ready() const;  // whether it may be called yet
+  size_t bytes() const;  // none where the system refused to make it executable
 
  private:
   friend class CodeWriter;
-  Executable(std::shared_ptr<const CodePages> pages, size_t offset, size_t size)
-      : pages_(std::move(pages)), offset_(offset), size_(size) {}
+  Executable(std::shared_ptr<const CodePages> pages, const uint8_t* data, size_t size)
+      : pages_(std::move(pages)), data_(data), size_(size) {}
   std::shared_ptr<const CodePages> pages_;
-  size_t offset_, size_;
+  const uint8_t* data_;
+  size_t size_;
 };
 
 // Code that is made together lies together, so that most of it lies in huge pages.
