@@ -197,8 +197,10 @@ bool run_generated(const Form& form, const In<float, 2>& weights, size_t groups,
   require(first <= x.size() && reach <= x.size() - first, "a tile must lie in its input");
   require(isa() == Isa::avx512 || (isa() == Isa::avx2 && form.width == jit::Width::bits256),
           "the processor cannot run this code");
-  auto code = jit::TileCode::make(layer, taps, copy(bias), low, high, form, max_bytes);
-  if (!code) return false;
+  jit::CodeWriter writer;
+  auto code = jit::TileCode::make(layer, taps, copy(bias), low, high, form, max_bytes, writer);
+  writer.finish();
+  if (!code || !code->ready()) return false;
   const jit::TileRun tile{x.data() + first, y.data(), floats, vectors};
   for (size_t index = 0; index < layer.range_count(); ++index)
     code->run(index, taps, &tile, 1, rows, static_cast<ptrdiff_t>(row_stride));

@@ -10,7 +10,7 @@ namespace skinny::jit {
 namespace {
 
 // Code that is run for more vectors than this is prefetched well enough between its calls.
-constexpr size_t few_vectors = 8;
+constexpr size_t few_vectors = 16;
 // Of layers with fewer output channels, joined ranges have as many groups; measured, they are slower.
 constexpr size_t joined_outputs = 64;
 
@@ -32,7 +32,7 @@ size_t input_bytes(const TapOffsets& offsets, ptrdiff_t row_stride, size_t rows,
 ChainCode::ChainCode(const std::vector<Stage>& stages, const TapOffsets& offsets,
                      ptrdiff_t row_stride, const std::vector<TileShape>& shapes, size_t most,
                      const std::optional<Bounds>& residual, bool join_channels, size_t strip_vectors,
-                     const Ahead& ahead) {
+                     const Ahead& ahead, CodeWriter& writer) {
   auto lanes = static_cast<size_t>(SKINNY_CHOOSE(tile).lanes);
   size_t taken = 0, non_zeros = 0;
   for (const Stage& stage : stages) non_zeros += stage.weights->dense() ? 0 : stage.weights->values();
@@ -59,7 +59,7 @@ ChainCode::ChainCode(const std::vector<Stage>& stages, const TapOffsets& offsets
         if (wide && s + 1 == stages.size()) own.out = ahead.out;
         Bounds bounds = adds ? *residual : Bounds{stage.epilogue.low, stage.epilogue.high};
         code = TileCode::make(weights, taps, stage.bias, bounds.low, bounds.high, *form,
-                              most - taken, adds,
+                              most - taken, writer, adds,
                               join_channels && weights.outputs() >= joined_outputs,
                               wide && strip_vectors <= few_vectors ? strip_vectors : 0, own);
         if (!code) continue;
@@ -73,7 +73,7 @@ ChainCode::ChainCode(const std::vector<Stage>& stages, const TapOffsets& offsets
 
 const TileCode* ChainCode::find(size_t stage, size_t rows, size_t vectors) const {
   for (const Entry& entry : entries_)
-    if (entry.stage == stage &&
+    if (entry.stage == stage && entry.code->ready() &&
         (entry.code->runs_any_shape() || (entry.rows == rows && entry.vectors == vectors)))
       return entry.code.get();
   return nullptr;

@@ -34,9 +34,9 @@ class ChainCode {
   ChainCode(const std::vector<Stage>& stages, const TapOffsets& offsets, ptrdiff_t row_stride,
             const std::vector<TileShape>& shapes, size_t most,
             const std::optional<Bounds>& residual, bool join_channels, size_t strip_vectors,
-            const Ahead& ahead);
+            const Ahead& ahead, CodeWriter& writer);
 
-  // Null where a layer is interpreted.
+  // Null where a layer is interpreted, or its code is not ready yet.
   const TileCode* find(size_t stage, size_t rows, size_t vectors) const;
   size_t bytes() const;
   // Whether some code is for tiles of certain shapes only.

@@ -45,7 +45,7 @@ class Int8Code {
   void run(size_t block, const Int8Weights& weights, const Int8Strip& strip, size_t vectors,
            int32_t* sums, int32_t* quads) const;
   bool has_ending() const { return !constants_.empty(); }
-  size_t bytes() const { return code_.mapped_bytes(); }
+  size_t bytes() const { return code_.bytes(); }
 
  private:
   struct Chunk {

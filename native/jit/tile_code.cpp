@@ -78,7 +78,7 @@ std::unique_ptr<const TileCode> TileCode::make(const ConvWeights& weights,
                                                const TapOffsets& offsets,
                                                const std::vector<float>& bias, float low,
                                                float high, const Form& form, size_t most,
-                                               bool residual, bool join_channels,
+                                               CodeWriter& writer, bool residual, bool join_channels,
                                                size_t patches, const Ahead& ahead) {
   std::optional<std::vector<JoinedBlocks>> joined = join(weights, offsets, form);
   if (!joined) return nullptr;
@@ -110,7 +110,7 @@ std::unique_ptr<const TileCode> TileCode::make(const ConvWeights& weights,
         return nullptr;
     }
   }
-  std::optional<Executable> code = Executable::make(generator.code());
+  std::optional<Executable> code = writer.add(generator.code());
   if (!code) return nullptr;
   return std::unique_ptr<const TileCode>(
       new TileCode(form, std::move(*code), generator.stream(), std::move(ranges), residual));

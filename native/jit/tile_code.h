@@ -24,12 +24,14 @@ struct TileRun {
 
 class TileCode {
  public:
-  // Null if the code would take more than `most` bytes, or the system refuses executable memory.
+  // Null if the code would take more than `most` bytes, or the system refuses memory. It may be run
+  // when it is ready.
   // join_channels: whether neighbouring ranges of the weights' channels are one of the code's.
   // patches, ahead: as of a Block.
   static std::unique_ptr<const TileCode> make(const ConvWeights& weights, const TapOffsets& offsets,
                                               const std::vector<float>& bias, float low, float high,
-                                              const Form& form, size_t most, bool residual = false,
+                                              const Form& form, size_t most, CodeWriter& writer,
+                                              bool residual = false,
                                               bool join_channels = false, size_t patches = 0,
                                               const Ahead& ahead = {});
 
@@ -44,7 +46,10 @@ class TileCode {
   bool adds_residual() const { return residual_; }
   // Whether a tile may have any number of vectors.
   bool runs_any_shape() const { return form_.channels > 1 && form_.vectors == 1; }
-  size_t bytes() const { return code_.mapped_bytes() + stream_.size() * sizeof(float); }
+  bool ready() const { return code_.ready(); }
+  size_t bytes() const {
+    return code_.bytes() ? code_.bytes() + stream_.size() * sizeof(float) : 0;
+  }
 
  private:
   struct BlockChunk {

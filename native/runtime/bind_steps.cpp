@@ -59,13 +59,15 @@ void add_chain(Engine& e, Mode mode, const View& source, const View& target, siz
                size_t width, size_t first, bool flat, size_t tile_rows, size_t tile_vectors_across,
                bool split_channels, const std::vector<Stage>& stages,
                const std::shared_ptr<Pool>& pool, const std::optional<View>& residual, float low,
-               float high) {
+               float high, const std::optional<std::array<size_t, 3>>& image_rows) {
   size_t n = interleaved(mode);
   Program& p = e.program(mode);
   std::optional<Chain::Residual> added;
   if (residual) added = {*residual, low, high};
+  std::optional<Chain::ImageRows> rows;
+  if (image_rows) rows = {(*image_rows)[0], (*image_rows)[1], (*image_rows)[2]};
   add(p, make_chain({p.positions, n, {}}, source, target, height, width, first, flat, tile_rows,
-                    tile_vectors_across, split_channels, stages, pool, std::nullopt, added));
+                    tile_vectors_across, split_channels, stages, pool, std::nullopt, added, rows));
 }
 
 void add_depthwise(Engine& e, Mode mode, const View& source, const View& target,
@@ -223,7 +225,7 @@ void bind_steps(nb::class_<Engine>& engine) {
       .def("add_chain", &add_chain, nb::kw_only(), mode, source, target, arg("height"),
            arg("width"), arg("first"), arg("flat"), arg("tile_rows"), arg("tile_vectors"),
            arg("split_channels"), arg("stages"), arg("pool").none(), arg("residual").none(),
-           arg("low"), arg("high"))
+           arg("low"), arg("high"), arg("image_rows") = nb::none())
       .def("add_depthwise", &add_depthwise, nb::kw_only(), mode, source, target, arg("weights"),
            arg("stride"), arg("padding"), arg("dilation"), arg("bias"), arg("low"), arg("high"),
            arg("activation"))

@@ -36,8 +36,11 @@ void zero_padding(const View& view, const ThreadContext& context, Range channels
   }
 }
 
-void zero_padding(const View& view, const ThreadContext& context) {
-  zero_padding(view, context, {0, view.channels}, context.partition(view.height));
+void zero_padding(const View& view, const ThreadContext& context, bool by_channels) {
+  if (by_channels || view.height == 1)
+    zero_padding(view, context, context.partition(view.channels), {0, view.height});
+  else
+    zero_padding(view, context, {0, view.channels}, context.partition(view.height));
 }
 
 // The parts of a tile that lie in one row of the output: segment(where it begins in the tile, the row,
@@ -88,6 +91,20 @@ void Chain::add_residual(const Grid& grid, const ThreadContext& context, const f
                             static_cast<ptrdiff_t>(out.channel_stride * context.n),
                             channels.end - channels.begin, count, residual->low, residual->high);
   });
+}
+
+// Zeroes what a tile has between and after the rows of the image: `out` is the first channel's tile,
+// which begins at `column` of the long row.
+void Chain::zero_between_rows(float* out, size_t stride, Range channels, size_t column,
+                              size_t floats) const {
+  const ImageRows& rows = *image_rows;
+  size_t end = column + floats;
+  for (size_t row = column / rows.stride; row < rows.count; ++row) {
+    size_t from = std::max(row * rows.stride + rows.width, column);
+    size_t to = row + 1 == rows.count ? end : std::min((row + 1) * rows.stride, end);
+    for (size_t c = channels.begin; from < to && c < channels.end; ++c)
+      for (size_t i = from; i < to; ++i) out[c * stride + i - column] = 0;
+  }
 }
 
 // Copies a tile of all input channels to [channel][row][column].
@@ -244,6 +261,8 @@ void Chain::run_stage(const Grid& grid, const ThreadContext& context, const Stri
       if (last && residual && !(code && code->adds_residual()))
         add_residual(grid, context, run.out, run.stride, channels, tile.row, tile.column, strip.rows,
                      floats);
+      else if (last && image_rows)
+        zero_between_rows(run.out, run.stride, channels, tile.column, floats);
       else if (last && !tile.direct)
         store_tile(grid, context, ring, run.out, channels, tile.row, tile.column, strip.rows, floats);
     }
@@ -280,7 +299,7 @@ void Chain::run(const ThreadContext& context) const {
   const jit::ChainCode* code = code_->get();
   if (grid.rows == 1 && samples.count == 1 && !pool && !split_channels && !factors &&
       !(code && code->needs_shapes())) {
-    zero_padding(grid.out, context);
+    zero_padding(grid.out, context, split_channels);
     Grid own = grid.part(*this, context.partition(grid.row_vectors));
     run_tiles(own, context, {0, own.tiles_across}, nullptr);
     return;
@@ -292,7 +311,7 @@ void Chain::run(const ThreadContext& context) const {
     grid.in = in.shifted(sample * samples.in_stride);
     grid.out = out.shifted(sample * samples.out_stride);
     if (factors) grid.factors = context.at(factors->position + sample * factors->sample_stride);
-    zero_padding(grid.out, context);
+    zero_padding(grid.out, context, split_channels);
     size_t first_own = std::max(begin, sample * each), last_own = std::min(end, (sample + 1) * each);
     if (first_own >= last_own) continue;
     Range own{first_own - sample * each, last_own - sample * each};
@@ -303,7 +322,7 @@ void Chain::run(const ThreadContext& context) const {
   }
 }
 
-void Chain::generate(size_t n, size_t most) const {
+void Chain::generate(size_t n, size_t most, jit::CodeWriter& writer) const {
   if (!code_->begin()) return;
   Grid grid(*this, n);
   std::array<size_t, tile_vectors + 1> across{};  // tiles of a row, by their vectors
@@ -329,7 +348,7 @@ void Chain::generate(size_t n, size_t most) const {
   code_->set(std::make_unique<const jit::ChainCode>(
       stages, copied_offsets ? *copied_offsets : stages[0].offsets,
       static_cast<ptrdiff_t>(copied_offsets ? tile_columns * grid.lanes : in.row_stride * n),
-      shapes, most, bounds, !split_channels, vectors, ahead));
+      shapes, most, bounds, !split_channels, vectors, ahead, writer));
 }
 
 size_t Chain::code_bytes() const {

@@ -115,7 +115,8 @@ Chain make_chain(const ImageArena& arena, const View& source, const View& target
                  size_t width, size_t first, bool flat, size_t tile_rows, size_t tile_columns,
                  bool split_channels, const std::vector<Stage>& stages,
                  const std::shared_ptr<Pool>& pool, std::optional<Chain::Factors> factors,
-                 const std::optional<Chain::Residual>& residual) {
+                 const std::optional<Chain::Residual>& residual,
+                 const std::optional<Chain::ImageRows>& image_rows) {
   auto lanes = static_cast<size_t>(SKINNY_CHOOSE(tile).lanes);
   size_t n = arena.n;
   Chain step = image_step<Chain>(arena, source, target);
@@ -167,6 +168,15 @@ Chain make_chain(const ImageArena& arena, const View& source, const View& target
     require(view.channels == target.channels && view.height == height && view.width == width,
             "a residual has the shape of what it is added to");
     step.residual = residual;
+  }
+  if (image_rows) {
+    const auto& [count, row_width, stride] = *image_rows;
+    require(n == 1 && !flat && !pool && !residual && height == 1 && width % lanes == 0,
+            "only one image is computed as one long row of whole vectors");
+    require(count && row_width && row_width <= stride && stride <= max_offset &&
+                count <= max_offset && (count - 1) * stride + row_width <= width,
+            "the rows of an image must lie in the long one");
+    step.image_rows = image_rows;
   }
   if (n == 1) step.copied_offsets = copied_offsets(step, lanes);
   require(!factors || step.copied_offsets, "only a 1x1 convolution of one image takes factors");

@@ -30,7 +30,8 @@ Chain make_chain(const ImageArena& arena, const View& source, const View& target
                  bool split_channels, const std::vector<Stage>& stages,
                  const std::shared_ptr<Pool>& pool,
                  std::optional<Chain::Factors> factors = std::nullopt,
-                 const std::optional<Chain::Residual>& residual = std::nullopt);
+                 const std::optional<Chain::Residual>& residual = std::nullopt,
+                 const std::optional<Chain::ImageRows>& image_rows = std::nullopt);
 Pooling make_pooling(const ImageArena& arena, const View& source, const View& target,
                      const std::shared_ptr<Pool>& pool);
 SpaceToDepth make_space_to_depth(const ImageArena& arena, const View& source, const View& target,

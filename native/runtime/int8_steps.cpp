@@ -300,7 +300,7 @@ size_t ConvInt8::code_of_few_vectors() const {
   return samples_ * slots_.size() > few ? 0 : jit::Int8Code::estimate(*weights_);
 }
 
-void ConvInt8::generate(size_t, size_t most) const {
+void ConvInt8::generate(size_t, size_t most, jit::CodeWriter&) const {
   if (!code_->begin()) return;
   if (window_)
     pairs_->set(Int8Pairs::make(*weights_, offsets_, *window_, most));

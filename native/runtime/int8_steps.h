@@ -119,7 +119,7 @@ class ConvInt8 : public Step {
   void run(const ThreadContext& context) const override;
   size_t scratch(size_t n) const override;
   double work() const override;
-  void generate(size_t n, size_t most) const override;
+  void generate(size_t n, size_t most, jit::CodeWriter& writer) const override;
   size_t code_bytes() const override;
   bool has_pairs() const override { return pairs_->get() != nullptr; }
   size_t code_of_few_vectors() const override;

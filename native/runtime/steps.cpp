@@ -122,12 +122,14 @@ double Pooling::work() const {
 
 std::vector<size_t> generate_code(const std::vector<std::shared_ptr<const Step>>& steps, size_t n,
                                   size_t most) {
-  std::vector<size_t> bytes;
+  jit::CodeWriter writer;
   for (const auto& step : steps) {
-    step->generate(n, most);
-    bytes.push_back(step->code_bytes());
-    most -= std::min(most, bytes.back());
+    step->generate(n, most, writer);
+    most -= std::min(most, step->code_bytes());
   }
+  writer.finish();
+  std::vector<size_t> bytes;
+  for (const auto& step : steps) bytes.push_back(step->code_bytes());
   return bytes;
 }
 

@@ -57,8 +57,8 @@ class Step {
   // step is worth; a tensor program asks for it.
   virtual double work() const { return 0; }
   // Makes code for the step, of at most `most` bytes, unless it was asked for before. Others may run
-  // the step meanwhile.
-  virtual void generate(size_t /*n*/, size_t /*most*/) const {}
+  // the step meanwhile, and until the writer has finished.
+  virtual void generate(size_t /*n*/, size_t /*most*/, jit::CodeWriter& /*writer*/) const {}
   virtual size_t code_bytes() const { return 0; }
   // Whether what it made are pairs of weights (int8_pairs.h), which a kernel walks, and no code.
   virtual bool has_pairs() const { return false; }
@@ -81,9 +81,9 @@ struct Samples {
 constexpr size_t strip_floats = 196608, chain_strip_tiles = 4;
 
 // Zeroes the padding around some rows of some channels of `view`; around those rows that are this
-// thread's when a team divides them.
+// thread's when a team divides them, or the channels, if each thread writes its own.
 void zero_padding(const View& view, const ThreadContext& context, Range channels, Range rows);
-void zero_padding(const View& view, const ThreadContext& context);
+void zero_padding(const View& view, const ThreadContext& context, bool by_channels = false);
 
 struct Stage {
   std::shared_ptr<const ConvWeights> weights;
@@ -153,11 +153,17 @@ class Chain : public Step {
     float low, high;
   };
   std::optional<Residual> residual;
+  // Of an image with padding between its rows that is computed as one long row: where its rows lie.
+  // What is computed for the padding between and after them is replaced by zeros.
+  struct ImageRows {
+    size_t count, width, stride;
+  };
+  std::optional<ImageRows> image_rows;
 
   void run(const ThreadContext& context) const override;
   size_t scratch(size_t n) const override;
   double work() const override;
-  void generate(size_t n, size_t most) const override;
+  void generate(size_t n, size_t most, jit::CodeWriter& writer) const override;
   size_t code_bytes() const override;
 
  private:
@@ -181,6 +187,8 @@ class Chain : public Step {
                   size_t floats) const;
   void add_residual(const Grid& grid, const ThreadContext& context, const float* from,
                     size_t stride, Range channels, size_t row, size_t column, size_t rows, size_t floats) const;
+  void zero_between_rows(float* out, size_t stride, Range channels, size_t column,
+                         size_t floats) const;
   template <class Segment>
   void each_segment(const Grid& grid, size_t row, size_t column, size_t rows, size_t floats,
                     const Segment& segment) const;

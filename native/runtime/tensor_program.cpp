@@ -139,11 +139,13 @@ std::vector<size_t> TensorProgram::generate(size_t most) const {
   std::stable_sort(rarely.begin(), rarely.end(), [](const auto& a, const auto& b) {
     return a->code_of_few_vectors() < b->code_of_few_vectors();
   });
+  jit::CodeWriter writer;
   for (const auto& step : rarely) {
     if (total + step->code_of_few_vectors() > std::min(most, cached_code)) break;
-    step->generate(1, most - total);
+    step->generate(1, most - total, writer);
     total += step->code_bytes();
   }
+  writer.finish();
   std::vector<size_t> bytes;
   for (const Task& task : steps_) bytes.push_back(task.step->code_bytes());
   return bytes;

@@ -358,6 +358,7 @@ class Engine:
         residual: _View | None,
         low: float,
         high: float,
+        image_rows: tuple[int, int, int] | None = None,  # how many, their width and stride
     ) -> None: ...
     def add_depthwise(
         self,

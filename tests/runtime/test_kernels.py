@@ -41,6 +41,23 @@ def test_residual_blocks_equal_the_reference(side, stride, folder):
     check(builder, folder, 1, 17)
 
 
+# What is computed between the rows, of the bias and the activation alone, must not be left there.
+@pytest.mark.parametrize("height", [1, 7, 28])
+@pytest.mark.parametrize("width", [7, 28, 56])
+@pytest.mark.parametrize("activation", ["", "relu", "sigmoid"])
+@pytest.mark.parametrize("sparsity", [0.0, 0.8])
+def test_zeros_lie_between_the_rows_of_a_long_one(height, width, activation, sparsity, folder):
+    builder = Builder(4, height, width)
+    first = builder.conv(4, 24, (3, 3), padding=(1, 1))
+    builder.conv(24, 40, sparsity=sparsity)
+    if activation:
+        builder.add(activation)
+    last = builder.conv(40, 24, (3, 3), padding=(1, 1))
+    builder.add("add", first, last)
+    for threads in (1, 2):
+        check(builder, folder, 1, threads=threads)
+
+
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_any_convolution_equals_the_reference(folder, data):

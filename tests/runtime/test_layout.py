@@ -62,6 +62,16 @@ def test_channels_with_gaps_begin_at_cache_lines_an_odd_number_apart(channels, h
     assert view.contiguous == (more == 0)
 
 
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 4), st.integers(0, 4))
+def test_the_first_rows_of_channels_with_gaps_begin_at_cache_lines(height, width, top, left):
+    given = padded((2, height, width), (top, left))
+    view = spaced(given)
+    assert view.origin % 16 == 0
+    assert view.channel_stride % 32 == 16
+    assert 0 <= view.origin - given.origin < 16
+    assert view.channel_stride - view.origin >= given.channel_stride - given.origin + 15
+
+
 @given(
     st.integers(1, 60),
     st.integers(1, 200),

@@ -83,6 +83,11 @@ CHAIN = {
     "high": 1.0,
 }
 POOLED = {"target": compact((6, 4, 4))._replace(offset=1024), "tile_rows": 1, "pool": pool()}
+LONG = compact((6, 1, 64))._replace(offset=1024)
+ONE_ROW = {
+    **{"source": compact((4, 1, 96)), "target": LONG, "height": 1, "width": 64, "tile_rows": 1},
+    "image_rows": (8, 7, 8),
+}
 RIGHT = {
     "add_chain": CHAIN,
     "add_depthwise": {
@@ -157,8 +162,9 @@ def test_a_right_step_is_added(method):
     call(method)
 
 
-def test_a_pooled_chain_is_added():
+def test_a_pooled_chain_and_one_of_a_long_row_are_added():
     call("add_chain", **POOLED)
+    call("add_chain", **ONE_ROW)
 
 
 def test_every_way_to_add_a_step_is_tested():
@@ -226,6 +232,21 @@ MISTAKES = [
     ("add_chain", {"residual": SIX}, "what it reads"),
     ("add_chain", {"residual": SIX._replace(offset=0, channels=5)}, "the shape"),
     ("add_chain", {**POOLED, "residual": SIX._replace(offset=0)}, "before pooling"),
+    ("add_chain", {"image_rows": (8, 8, 8)}, "one long row"),
+    ("add_chain", {**ONE_ROW, "mode": INTERLEAVED}, "one long row"),
+    ("add_chain", {**ONE_ROW, "residual": LONG._replace(offset=0)}, "one long row"),
+    *(
+        ("add_chain", {**ONE_ROW, "image_rows": rows}, "lie in the long one")
+        for rows in [
+            (0, 7, 8),
+            (9, 7, 8),
+            (8, 9, 8),
+            (8, 0, 8),
+            (2, 7, 58),
+            (2**62, 1, 8),
+            (2, 1, 2**62),
+        ]
+    ),
     *(("add_chain", {"first": huge}, "in the arena") for huge in HUGE),
     *(("add_chain", {**POOLED, "height": huge}, "arena") for huge in (0, POSITIONS, *HUGE)),
     *(("add_chain", {**POOLED, "width": huge}, "arena") for huge in (0, POSITIONS, *HUGE)),

@@ -30,10 +30,10 @@ class View(NamedTuple):
         """Whether the rows of a channel follow each other without padding."""
         return self.origin == 0 and self.row_stride == self.width
 
-    def flat(self, width: int) -> "View":
-        """A channel as one row of all that lies in it, from its beginning on: padding, and some of
+    def flat(self, width: int, origin: int = 0) -> "View":
+        """A channel as one row of all that lies in it, from a position on: padding, and some of
         the gap after it too."""
-        return self._replace(height=1, width=width, row_stride=width, origin=0)
+        return self._replace(height=1, width=width, row_stride=width, origin=origin)
 
 
 def compact(shape: Shape) -> View:
@@ -51,12 +51,13 @@ def loose(shape: Shape, row_stride: int) -> View:
 
 
 def spaced(view: View) -> View:
-    """With gaps between channels, of a vector at least: those of one image begin at cache lines, so
-    that vectors of a channel that is one long row cross none. They lie an odd number of lines
-    apart: were it even, the same position of all channels would lie in a part of the sets of the
-    first-level cache, were it a power of two, in a few of them."""
-    lines = -(-(view.channel_stride + _LINE - 1) // _LINE)
-    return view._replace(channel_stride=(lines | 1) * _LINE)
+    """With gaps between channels, of a vector at least: those of one image begin at cache lines, as
+    their first rows do, so that vectors of a channel that is one long row cross none. They lie an
+    odd number of lines apart: were it even, the same position of all channels would lie in a part
+    of the sets of the first-level cache, were it a power of two, in a few of them."""
+    origin = -(-view.origin // _LINE) * _LINE
+    lines = -(-(view.channel_stride + origin - view.origin + _LINE - 1) // _LINE)
+    return view._replace(channel_stride=(lines | 1) * _LINE, origin=origin)
 
 
 def padded(shape: Shape, padding: tuple[int, int]) -> View:

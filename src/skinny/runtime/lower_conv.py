@@ -181,7 +181,10 @@ def lower_conv(program: Program, layer: Layer) -> None:
     views = [program.layout(layer.output)]
     views += [] if layer.residual is None else [program.layout(layer.residual)]
     one_row = layer.pool is None and _one_row(program, form, views, out)
+    rows = None
     if one_row:
+        if views[0].origin:  # zeros between the rows
+            rows = (height, width, views[0].row_stride)
         height, width = 1, one_row
     row_stride = width if one_row else form.view.row_stride
     tile = choose_tile(height, width, row_stride, program.lanes, program.n)
@@ -199,7 +202,7 @@ def lower_conv(program: Program, layer: Layer) -> None:
         to = program.view(layer.output)
         residual = None if layer.residual is None else program.view(layer.residual)
         if one_row:
-            into, to = into.flat(width), to.flat(width)
+            into, to = into.flat(width), to.flat(width, to.origin)
             residual = None if residual is None else residual.flat(width)
         program.engine.add_chain(
             mode=program.mode,
@@ -217,6 +220,7 @@ def lower_conv(program: Program, layer: Layer) -> None:
             residual=residual,
             low=layer.bounds[0],
             high=layer.bounds[1],
+            image_rows=rows,
         )
 
     kernels = sorted({program.weights.kernel(node) for node in layer.nodes})
@@ -232,10 +236,12 @@ def lower_conv(program: Program, layer: Layer) -> None:
 
 def _one_row(program: Program, form: Geometry, views: list[View], out: Shape) -> int:
     """The length of the image as one long row, if its rows lie in the input as they do in `views`,
-    the output and the residual: of whole vectors, where there is room for them. Else 0."""
+    the output and the residual: of whole vectors, where there is room for them. Else 0. An output
+    with padding needs that room, and beside it no residual."""
     _, height, width = out
     stride = form.view.row_stride
-    if any(view.origin or view.row_stride != stride for view in views):
+    padded = any(view.origin for view in views)
+    if any(view.row_stride != stride for view in views) or (padded and len(views) > 1):
         return 0
     length = (height - 1) * stride + width
     if width != stride and (program.n > 1 or not _is_dense(height, width, stride, program.lanes)):
@@ -244,7 +250,9 @@ def _one_row(program: Program, form: Geometry, views: list[View], out: Shape) ->
     groups = form.view.positions // max(1, form.group_stride)
     last = form.first + int(form.taps.max()) + (groups - 1) * form.group_stride
     room = program.n == 1 and last + whole <= form.view.positions
-    return whole if room and all(view.channel_stride >= whole for view in views) else length
+    if room and all(view.channel_stride >= view.origin + whole for view in views):
+        return whole
+    return 0 if padded else length
 
 
 def pool_windows(node: Mapping[str, Any], shape: Shape) -> Pool:
