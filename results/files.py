@@ -6,7 +6,8 @@
     python results/files.py openvino OUT.jsonl RUN...
 
 `pack` packs each run with its weights as they are and, if nine tenths of them were removed, rounded
-(even steps of 8 bits, codebooks of 2 to 4, and within the size of Deep Compression's files), and
+(even steps of 8 bits, codebooks of 2 to 4, and within the size of Deep Compression's files); runs
+that trained a codebook with that and, of LeNet-5, within the smallest size that was published. It
 tests each file on the images that the run is judged by. `time` runs the exact files of the networks
 of seed 0 with one thread, one image at a time, in Skinny and in the engines that are installed,
 which get the same network as dense layers (`skinny bench`). `peers` codes the weights of networks
@@ -32,7 +33,7 @@ from skinny import data
 from skinny.data import Batches
 from skinny.peers import to_fixed_onnx
 from skinny.training import RunFolder, load_run
-from skinny.training.config import identity
+from skinny.training.config import Config, identity
 from skinny.training.evaluation import evaluate
 from skinny.training.loading import TrainedRun
 from skinny.training.packed import accuracies, calibration_batches, pack_trained
@@ -43,6 +44,7 @@ VALUES = ("exact", "int8", "codebook4", "codebook3", "codebook2")
 SEEDS = 3  # whose weights are coded by other programs
 FEW = 0.9  # the sparsity from which on rounding is tried
 DEEP_COMPRESSION = {"lenet-300-100": 27_000, "lenet-5": 44_000}  # bytes, at no loss
+SMALLEST = {"lenet-5": 2_800}  # bytes, as published, at 1.0 % errors
 
 
 def main(argv: list[str]) -> None:
@@ -68,17 +70,9 @@ def main(argv: list[str]) -> None:
 
 
 def packed(run: Path) -> Iterator[dict[str, Any]]:
-    if RunFolder(run).config().quantize is not None:
-        return  # the run's own file is as small as it gets, and its size is in its record
     trained = load_run(run)
     config = trained.config
-    few = config.method != "dense" and config.sparsity > FEW
-    stored: dict[str, dict[str, Any]] = {
-        values: {"values": values} for values in (VALUES if few else VALUES[:1])
-    }
-    if few and config.model in DEEP_COMPRESSION:
-        stored["size"] = {"size": DEEP_COMPRESSION[config.model]}
-    for name, how in stored.items():
+    for name, how in ways(config).items():
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "model.skinny"
             pack_trained(
@@ -93,6 +87,20 @@ def packed(run: Path) -> Iterator[dict[str, Any]]:
             _, found = accuracies(trained, file)
             error = 100 * sum(found.errors) / sum(found.images)
             yield {"values": name, "bytes": file.stat().st_size, "error": round(error, 4)}
+
+
+def ways(config: Config) -> dict[str, dict[str, Any]]:
+    """{name: how a run's weights are stored}; "exact" is as they were trained."""
+    if config.quantize is not None:
+        found: dict[str, dict[str, Any]] = {"exact": {"values": config.quantize}}
+        if config.model in SMALLEST:
+            found["smallest"] = {"size": SMALLEST[config.model]}
+        return found
+    few = config.method != "dense" and config.sparsity > FEW
+    found = {values: {"values": values} for values in (VALUES if few else VALUES[:1])}
+    if few and config.model in DEEP_COMPRESSION:
+        found["size"] = {"size": DEEP_COMPRESSION[config.model]}
+    return found
 
 
 def coded_by_others(run: Path) -> Iterator[dict[str, Any]]:

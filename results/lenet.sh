@@ -27,6 +27,11 @@ five() {
 five --seeds 100 101 --set restart_lr=true
 five --seeds 100 --set restart_lr=false --set method=sdnn,gradual
 five --seeds 100 --set restart_lr=false --set epochs=42 --set lr=0.1
+# A rate that rises from zero wherever weights are restored.
+five --seeds 101 --set restart_lr=true --set restore_warmup=1
+five --seeds 101 --set epochs=42 --set lr=0.1 --set restart_lr=true --set restore_warmup=3
+five --seeds 101 --set epochs=42 --set lr=0.1 --set restart_lr=false --set restore_warmup=1
+sweep --seeds 100 101 102 --set restore_warmup=1
 skinny record search/lenet-* --into results/records/lenet-search.jsonl
 
 # The experiments themselves, on the test images.

@@ -1,6 +1,6 @@
 """The beginning of docs/results.md: one picture and five sentences, computed from the records."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import files_table as table
@@ -35,7 +35,10 @@ _STEEP = 0.95
 
 
 def picture(
-    studies: Mapping[str, Study], small: Mapping[str, Study], files: Files, times: Times
+    studies: Mapping[str, Study],
+    small: Mapping[str, Sequence[Study]],
+    files: Files,
+    times: Times,
 ) -> Drawing:
     """{network: its study}: test error against the size of the file, whole and skinny. small: the
     studies of the same networks with trained codebooks."""
@@ -103,10 +106,11 @@ def _rounded(arms: Iterable[Result], files: Files) -> Iterator[tuple[float, floa
             yield found
 
 
-def _few_bits(study: Study, files: Files) -> Iterator[tuple[float, float]]:
-    for arm in study.arms:
+def _few_bits(studies: Iterable[Study], files: Files) -> Iterator[tuple[float, float]]:
+    for arm in (arm for study in studies for arm in study.arms):
         if arm.runs and arm.config.quantize is not None:
-            yield table.kilobytes(arm, files), table.error(arm)
+            smallest = table.point(arm, files, "smallest")
+            yield smallest or (table.kilobytes(arm, files), table.error(arm))
 
 
 def _size(point: tuple[float, float, Result]) -> float:

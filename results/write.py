@@ -95,19 +95,19 @@ def make() -> tuple[str, dict[str, Drawing], str]:
     times = files_table.read_times(RECORDS / "times.jsonl")
     claims = {study.title.split(", ")[1]: study for study in tables["lenet"] if study.cited}
     trained = {name: study for name, study in claims.items() if opening.has_whole(study)}
-    books = {
-        study.title.split(", ")[1]: study
-        for study in tables["lenet"]
-        if study.title.endswith("codebooks")
-    }
+    books: dict[str, list[Study]] = {}
+    for study in tables["lenet"]:
+        if study.title.endswith((", codebooks", ", smallest")):
+            books.setdefault(study.title.split(", ")[1], []).append(study)
     drawing = opening.picture(trained, books, files, times)
-    words = opening.sentences(claims["LeNet-300-100"], books["LeNet-300-100"], files, times)
+    words = opening.sentences(claims["LeNet-300-100"], books["LeNet-300-100"][0], files, times)
     texts = [f"# Results\n\n{shown(drawing, figures)}\n\n{words}\n"]
     texts.append(
         f"## LeNets on all of MNIST\n\n{status(*_record_table('lenet'))}\n\n{commands()}\n"
     )
     texts.append(answers.search(searched("lenet")) + "\n")
     texts += [answers.files(study, files, times) for study in trained.values()]
+    texts.append(answers.smallest(tables["lenet"], files))
     peers = files_table.read_files(RECORDS / "codecs.jsonl")
     texts.append(answers.coded_by_others(tables["lenet"], files, peers))
     texts.append(record_section("lenet", tables["lenet"] + search("lenet"), figures))
@@ -132,7 +132,7 @@ def readme_rows(
     narrow: dict[str, list[Study]],
     files: files_table.Files,
 ) -> list[str]:
-    rows = []
+    rows: list[str] = []
     for network, ratios in {"LeNet-300-100": (2, 12, 56, 68), "LeNet-5": (12, 108, 280)}.items():
         labels = [f"SDNN-{ratio}x" for ratio in ratios]
         rows += readme.rows(f"{network}, MNIST", claims[network], labels, 0.2, files)
