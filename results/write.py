@@ -168,17 +168,15 @@ def small_section(made: dict[str, list[Study]], figures: dict[str, Drawing]) -> 
 
 
 def tables_section(figures: dict[str, Drawing]) -> list[str]:
-    """The tables of the paper whose data nothing else is about."""
+    """The tables of the paper whose data nothing else is about, as far as they were trained."""
     run = (HERE / "tables.sh").read_text(encoding="utf-8")
     told = " ".join(status(*_small_table(name)) for name in TABLES)
     head = f"## CIFAR-100 and photographs\n\n{_TABLES}\n\n{told}\n\n```sh\n{run.strip()}\n```\n"
-    return [
-        head,
-        *(
-            section_texts(f"{data}-small", table_studies(name), margin, figures)
-            for name, (data, _, margin) in TABLES.items()
-        ),
-    ]
+    texts = [head]
+    for name, (data, _, margin) in TABLES.items():
+        if made := [study for study in table_studies(name) if opening.has_whole(study)]:
+            texts.append(section_texts(f"{data}-small", made, margin, figures))
+    return texts
 
 
 def table_studies(name: str) -> list[Study]:
@@ -188,7 +186,8 @@ def table_studies(name: str) -> list[Study]:
 
 def _small_table(name: str) -> _Table:
     data, seeds, _ = TABLES[name]
-    return catalog.experiment(name, data, "small"), seeds, [RECORDS / f"{data}-small.jsonl"]
+    path = RECORDS / f"{data}-small.jsonl"
+    return catalog.experiment(name, data, "small"), seeds, [path] if path.exists() else []
 
 
 def shown(drawing: Drawing, figures: dict[str, Drawing]) -> str:
