@@ -21,10 +21,7 @@ def panel(title):
         ("LeNet-300-100", ["SDNN-2x", "SDNN-12x", "SDNN-56x", "SDNN-68x"]),
         (
             "LeNet-5",
-            [
-                *("SDNN-2x", "SDNN-12x", "SDNN-108x", "SDNN-280x"),
-                *("SDNN-108x, one schedule", "SDNN-280x, one schedule"),
-            ],
+            ["SDNN-2x", "SDNN-12x", "SDNN-108x", "SDNN-280x", "SDNN-280x, not warmed up"],
         ),
     ],
 )
@@ -57,9 +54,13 @@ def test_restarted_dense_training_prunes_nothing_and_is_not_the_plain_one():
     assert not timeline(restarted, 1).target
 
 
-def test_networks_have_restarts_but_where_one_schedule_is_said():
-    for arm in panel("LeNet-5").arms[1:]:
-        assert arm.config.restart_lr == ("one schedule" not in arm.label), arm.label
+def test_the_rate_rises_after_restorations_where_networks_broke_down():
+    arms = {arm.label: arm.config for arm in panel("LeNet-5").arms}
+    assert all(config.restart_lr for label, config in arms.items() if label != "dense")
+    warmed = [label for label, config in arms.items() if config.restore_warmup]
+    assert warmed == ["SDNN-280x"]
+    plain = arms["SDNN-280x, not warmed up"]
+    assert plain == replace(arms["SDNN-280x"], restore_warmup=0.0)
 
 
 def test_other_methods_have_their_own_spans():
