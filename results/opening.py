@@ -127,8 +127,9 @@ def has_whole(study: Study) -> bool:
     return {"dense", "sdnn"} <= {arm.config.method for arm in study.arms if arm.runs}
 
 
-def sentences(lenet: Study, few_bits: Study, files: Files, times: Times) -> str:
-    """What a newcomer should take away, from LeNet-300-100's study and that of its codebooks."""
+def sentences(lenet: Study, few_bits: Study, smallest: Study, files: Files, times: Times) -> str:
+    """What a newcomer should take away, from LeNet-300-100's study and that of its codebooks, and
+    from the smallest files of LeNet-5."""
     arms = {arm.label: arm for arm in lenet.arms if arm.runs}
     whole, twelfth, fewest = arms["dense"], arms["SDNN-12x"], arms["SDNN-56x"]
     counts = sorted({len(arm.runs) for arm in (whole, twelfth, fewest)})
@@ -150,11 +151,28 @@ def sentences(lenet: Study, few_bits: Study, files: Files, times: Times) -> str:
             if small
             else ""
         )
+        + _least(smallest, files)
         + ".",
         *_milliseconds(whole, twelfth, fewest, times),
         _verdict(lenet),
     ]
     return " ".join(said)
+
+
+def _least(study: Study, files: Files) -> str:
+    """The arm of fewest errors within the smallest size that was published of a LeNet-5."""
+    found = [
+        (point[1], point[0], len(table.those_in(arm, files).runs))
+        for arm in study.arms
+        if (point := table.point(arm, files, "smallest")) is not None
+    ]
+    if not found:
+        return ""
+    error, size, n = min(found)
+    return (
+        f"; a LeNet-5 for the same images fits into {size:.1f} kB at {error:.2f} % errors (n = "
+        f"{n}; the smallest published takes 2.8 kB at 1.0 %)"
+    )
 
 
 def _milliseconds(whole: Result, twelfth: Result, fewest: Result, times: Times) -> list[str]:

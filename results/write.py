@@ -100,7 +100,9 @@ def make() -> tuple[str, dict[str, Drawing], str]:
         if study.title.endswith((", codebooks", ", smallest")):
             books.setdefault(study.title.split(", ")[1], []).append(study)
     drawing = opening.picture(trained, books, files, times)
-    words = opening.sentences(claims["LeNet-300-100"], books["LeNet-300-100"][0], files, times)
+    words = opening.sentences(
+        claims["LeNet-300-100"], books["LeNet-300-100"][0], books["LeNet-5"][-1], files, times
+    )
     texts = [f"# Results\n\n{shown(drawing, figures)}\n\n{words}\n"]
     texts.append(
         f"## LeNets on all of MNIST\n\n{status(*_record_table('lenet'))}\n\n{commands()}\n"
