@@ -27,7 +27,7 @@ _PUBLISHED = {
     ),
     "LeNet-5": (
         (44.0, 0.74, "Deep Compression", "above"),
-        (2.8, 1.0, "entropy-penalised", "right"),
+        (2.8, 1.0, "entropy-penalised", "below"),
     ),
 }
 _BELOW = {("LeNet-5", "SDNN-108x")}  # whose labels would stand on a cross
