@@ -126,7 +126,7 @@ void CodeWriter::finish() {
   if (huge) advise_huge(at);
   std::memset(at, breakpoint, last);
   std::copy(pages->rest.begin(), pages->rest.end(), at);
-  pages->rest = {};
+  pages->rest = std::vector<uint8_t>();  // and not {}, which keeps the memory
   if (mprotect(pages->data, used, PROT_READ | PROT_EXEC) == 0) {
     pages->state.store(State::executable, std::memory_order_release);
     return;

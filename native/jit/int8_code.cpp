@@ -173,7 +173,7 @@ size_t Int8Code::estimate(const Int8Weights& weights) {
 std::unique_ptr<const Int8Code> Int8Code::make(const Int8Weights& weights,
                                                const std::vector<int32_t>& offsets, int32_t gap,
                                                const std::optional<Int8Ending>& ending,
-                                               size_t most) {
+                                               size_t most, CodeWriter& writer) {
   if (!weights.by_tap()) return nullptr;
   if (weights.quads() * (vpdpbusd_bytes + load_bytes + insert_bytes) +
           weights.outputs() * row_bytes > most)
@@ -182,7 +182,7 @@ std::unique_ptr<const Int8Code> Int8Code::make(const Int8Weights& weights,
   Int8Generator generator(offsets, gap, ending);
   std::vector<std::vector<Chunk>> blocks;
   for (const Int8Weights::Block& block : weights.blocks()) blocks.push_back(generator.add(block));
-  std::optional<Executable> code = Executable::make(generator.code());
+  std::optional<Executable> code = writer.add(generator.code());
   if (!code) return nullptr;
   std::vector<Int8Constants> constants;
   for (size_t block = 0; ending && block < blocks.size(); ++block)

@@ -37,13 +37,14 @@ class Int8Code {
   static std::unique_ptr<const Int8Code> make(const Int8Weights& weights,
                                               const std::vector<int32_t>& offsets, int32_t gap,
                                               const std::optional<Int8Ending>& ending,
-                                              size_t most);
+                                              size_t most, CodeWriter& writer);
   static size_t estimate(const Int8Weights& weights);  // of its bytes
   // As Int8Kernels::sums_by_tap, for a block of the weights; `quads` has room for those of a block
   // that are packed. With an ending, sums are scratch, and what is at strip.to may be those of its
   // own vector.
   void run(size_t block, const Int8Weights& weights, const Int8Strip& strip, size_t vectors,
            int32_t* sums, int32_t* quads) const;
+  bool ready() const { return code_.ready(); }
   bool has_ending() const { return !constants_.empty(); }
   size_t bytes() const { return code_.bytes(); }
 

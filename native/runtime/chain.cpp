@@ -165,8 +165,7 @@ size_t Chain::strip_tiles(const Grid& grid) const {
 void Chain::run_tiles(const Grid& grid, const ThreadContext& context, Range tiles,
                       const Ring* ring) const {
   size_t lanes = grid.lanes, most = strip_tiles(grid);
-  const jit::ChainCode* code = code_->get();
-  bool one_width = tile_rows > 1 || (code && code->needs_shapes());
+  bool one_width = tile_rows > 1 || (grid.code && grid.code->needs_shapes());
   Strip strip;
   for (size_t tile = tiles.begin; tile < tiles.end; ++tile) {
     size_t row = tile / grid.tiles_across * tile_rows;
@@ -212,7 +211,6 @@ void Chain::run_strip(const Grid& grid, const ThreadContext& context, const Stri
   // In the scratch buffer; of tiles of one row it does not matter.
   auto own_row_stride = static_cast<ptrdiff_t>(strip.tiles[0].vectors * grid.lanes);
   if (copied_offsets) row_stride = own_row_stride;
-  const jit::ChainCode* generated = code_->get();
   for (size_t s = 0; s < stages.size(); ++s) {
     bool last = s + 1 == stages.size();
     for (size_t t = 0; t < strip.count; ++t) {
@@ -225,7 +223,7 @@ void Chain::run_strip(const Grid& grid, const ThreadContext& context, const Stri
       runs[t].stride = ring ? ring->stride : out.channel_stride * context.n;
       if (residual) runs[t].residual = context.at(residual->view.at(0, tile.row)) + tile.column;
     }
-    run_stage(grid, context, strip, ring, s, generated, runs, row_stride);
+    run_stage(grid, context, strip, ring, s, runs, row_stride);
     for (size_t t = 0; t < strip.count; ++t) runs[t].in = runs[t].out;
     row_stride = own_row_stride;
   }
@@ -233,12 +231,12 @@ void Chain::run_strip(const Grid& grid, const ThreadContext& context, const Stri
 
 // One stage of a strip, range by range of its channels.
 void Chain::run_stage(const Grid& grid, const ThreadContext& context, const Strip& strip,
-                      const Ring* ring, size_t s, const jit::ChainCode* generated,
-                      const jit::TileRun* runs, ptrdiff_t row_stride) const {
+                      const Ring* ring, size_t s, const jit::TileRun* runs,
+                      ptrdiff_t row_stride) const {
   const Stage& stage = stages[s];
   const TapOffsets& offsets = s == 0 && copied_offsets ? *copied_offsets : stage.offsets;
   const jit::TileCode* code =
-      generated ? generated->find(s, strip.rows, strip.tiles[0].vectors) : nullptr;
+      grid.code ? grid.code->find(s, strip.rows, strip.tiles[0].vectors) : nullptr;
   const Activation& other = stage.epilogue.activation;
   bool last = s + 1 == stages.size();
   size_t ranges = code ? code->range_count() : stage.weights->range_count();
@@ -291,15 +289,16 @@ void Chain::run_pooled(const Grid& grid, const ThreadContext& context, Range ran
   }
 }
 
-// Threads divide the tiles of all samples; of a single row its vectors, where the kernels serve any
-// number of them; of a chain that is pooled, the pooled rows: where the windows of two threads
-// overlap, both compute the rows under them.
+// Threads divide the tiles of all samples; of a single row its vectors, where code serves any number
+// of them; of a chain that is pooled, the pooled rows: where the windows of two threads overlap, both
+// compute the rows under them. Whether there is code yet must not matter to how they divide: one
+// thread may see it and another not.
 void Chain::run(const ThreadContext& context) const {
   Grid grid(*this, context.n);
-  const jit::ChainCode* code = code_->get();
+  grid.code = code_->get();
   if (grid.rows == 1 && samples.count == 1 && !pool && !split_channels && !factors &&
-      !(code && code->needs_shapes())) {
-    zero_padding(grid.out, context, split_channels);
+      isa() != Isa::avx2) {
+    zero_padding(grid.out, context);
     Grid own = grid.part(*this, context.partition(grid.row_vectors));
     run_tiles(own, context, {0, own.tiles_across}, nullptr);
     return;

@@ -9,6 +9,7 @@ namespace skinny {
 struct Chain::Grid {
   View in, out;  // of one sample
   const float* factors = nullptr;
+  const jit::ChainCode* code = nullptr;  // as it was when the run began: it may appear meanwhile
   size_t rows, columns;  // of floats
   size_t lanes, row_vectors;
   size_t first_vector = 0;

@@ -174,8 +174,9 @@ Chain make_chain(const ImageArena& arena, const View& source, const View& target
     require(n == 1 && !flat && !pool && !residual && height == 1 && width % lanes == 0,
             "only one image is computed as one long row of whole vectors");
     require(count && row_width && row_width <= stride && stride <= max_offset &&
-                count <= max_offset && (count - 1) * stride + row_width <= width,
-            "the rows of an image must lie in the long one");
+                count <= max_offset && (count - 1) * stride + row_width <= width &&
+                width - ((count - 1) * stride + row_width) < lanes,
+            "the rows of an image must lie in the long one, and fill it");
     step.image_rows = image_rows;
   }
   if (n == 1) step.copied_offsets = copied_offsets(step, lanes);

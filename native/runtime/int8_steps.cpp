@@ -115,6 +115,7 @@ void ConvInt8::run(const ThreadContext& context) const {
   }
   if (const Int8Pairs* pairs = pairs_->get()) return run_pairs(context, *pairs);
   const jit::Int8Code* code = code_->get();
+  if (code && !code->ready()) code = nullptr;  // the system refused to make it executable
   size_t blocks = weights_->blocks().size(), strips = this->strips(context, code);
   size_t units = samples_ * strips, parts = this->parts(context, units, blocks);
   auto [begin, end] = context.partition(units * parts);
@@ -300,12 +301,12 @@ size_t ConvInt8::code_of_few_vectors() const {
   return samples_ * slots_.size() > few ? 0 : jit::Int8Code::estimate(*weights_);
 }
 
-void ConvInt8::generate(size_t, size_t most, jit::CodeWriter&) const {
+void ConvInt8::generate(size_t, size_t most, jit::CodeWriter& writer) const {
   if (!code_->begin()) return;
   if (window_)
     pairs_->set(Int8Pairs::make(*weights_, offsets_, *window_, most));
   else
-    code_->set(jit::Int8Code::make(*weights_, offsets_, gap_, ending(), most));
+    code_->set(jit::Int8Code::make(*weights_, offsets_, gap_, ending(), most, writer));
 }
 
 // What generated code makes of the sums itself.

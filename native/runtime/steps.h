@@ -178,8 +178,7 @@ class Chain : public Step {
   void run_strip(const Grid& grid, const ThreadContext& context, const Strip& strip,
                  const Ring* ring) const;
   void run_stage(const Grid& grid, const ThreadContext& context, const Strip& strip,
-                 const Ring* ring, size_t s, const jit::ChainCode* generated,
-                 const jit::TileRun* runs, ptrdiff_t row_stride) const;
+                 const Ring* ring, size_t s, const jit::TileRun* runs, ptrdiff_t row_stride) const;
   size_t scratch_buffers() const { return stages.size() > 1 ? 2 : 1; }  // what one stage makes, each
   void run_pooled(const Grid& grid, const ThreadContext& context, Range rows) const;
   void store_tile(const Grid& grid, const ThreadContext& context, const Ring* ring,
