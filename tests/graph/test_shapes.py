@@ -1,5 +1,7 @@
 """Shape rules on random and nasty shapes: they refuse, or the reference has that very shape."""
 
+from types import SimpleNamespace
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -61,3 +63,9 @@ def test_a_shape_rule_refuses_or_tells_the_shape_that_the_reference_has(op, data
             running.run(graph, running.feeds(graph, inputs), tensors)  # asserts the shape
     except G.GraphError:
         pass
+
+
+def test_no_index_looks_up_no_row():
+    table = SimpleNamespace(weight=np.ones((7, 4)), weight_scale=np.ones(7))
+    found = operation("embedding_int8").reference(table, np.zeros((0, 0), np.int64))
+    assert found.shape == (0, 0, 4)

@@ -165,7 +165,7 @@ class Config:
     where sdnn would."""
     restore_warmup: float = 0.0
     """Epochs over which the learning rate rises from zero wherever weights are restored: a network
-    of few, large weights may not bear the full rate when all the others come back."""
+    of very few weights may not bear the full rate when all the others come back."""
     label_smoothing: float = 0.0
     """How much of each label is spread over all classes."""
     batch_size: int = 128

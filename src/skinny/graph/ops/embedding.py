@@ -67,8 +67,9 @@ def _int8_rows(a: Attributes, index: Array) -> Array:
     checked_scales(a.weight_scale, "embedding_int8")
     at = checked(index, a.weight.shape[0])
     scales = a.weight_scale[at].astype(np.float32)
-    wide = integers(a.weight[at].reshape(-1, a.weight.shape[1]), scales.reshape(-1))
-    made: Array = wide.astype(np.float32).reshape(*at.shape, -1) * scales[..., None]
+    width = a.weight.shape[1]
+    wide = integers(a.weight[at].reshape(at.size, width), scales.reshape(-1))
+    made: Array = wide.astype(np.float32).reshape(*at.shape, width) * scales[..., None]
     return made
 
 
