@@ -85,6 +85,19 @@ def test_threads_computing_at_once_do_not_disturb_each_other(tmp_path):
                 np.testing.assert_array_equal(result, wanted)
 
 
+def test_threads_may_be_the_first_to_use_a_batch_mode_at_once(tmp_path):
+    """Its code is made by one of them, and appears while the others run."""
+    builder = CASES["nin"]()
+    packing.write(tmp_path / "net.skinny", builder.tensors, graph=builder.graph())
+    x = builder.batch(40)
+    expected = load(tmp_path / "net.skinny")(x)
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(10):
+            net = load(tmp_path / "net.skinny", threads=2)
+            for result in pool.map(net, [x] * 4):
+                np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
+
+
 def test_results_do_not_depend_on_the_number_of_threads(tmp_path):
     builder = CASES["alexnet"]()
     packing.write(tmp_path / "net.skinny", builder.tensors, graph=builder.graph())
