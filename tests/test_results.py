@@ -89,6 +89,17 @@ def test_files_are_those_of_recorded_networks(write):
             assert found[without_loss]["error"] == pytest.approx(error)
 
 
+def test_a_run_is_packed_in_the_ways_that_can_be_had(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "results")
+    ways = importlib.import_module("files").ways
+    lenet = dataclasses.replace(configs.Config(), model="lenet-5", quantize="codebook4")
+    assert set(ways(dataclasses.replace(lenet, sparsity=1 - 1 / 108))) == {"exact"}
+    assert set(ways(dataclasses.replace(lenet, sparsity=1 - 1 / 280))) == {"exact", "smallest"}
+    assert ways(dataclasses.replace(lenet, quantize="int8-after")) == {}
+    assert set(ways(dataclasses.replace(lenet, quantize=None, method="dense"))) == {"exact"}
+    assert "size" in ways(dataclasses.replace(lenet, quantize=None, sparsity=0.98))
+
+
 def test_runs_of_one_identity_came_out_the_same(write):
     """Some trials of the tuned methods had been trained in the search, with fewer evaluations."""
     trials = read_records(write.RECORDS / "cifar10-small.jsonl")
