@@ -1,7 +1,9 @@
 import dataclasses
 import json
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from skinny.cli.main import main
 from skinny.experiments.grid import grid
@@ -75,6 +77,28 @@ def test_workers_survive_crashes_and_train_the_rest(tmp_path, tiny, models):
     assert "ZeroDivisionError" in (broken.job.path / "error.txt").read_text()
     assert "has no 'nosuch'" in unknown.error
     assert RunFolder(fine.job.path).result()["threads"] == 1
+
+
+def test_workers_decode_the_images_of_a_folder(tmp_path, tiny, models):
+    rng = np.random.default_rng(0)
+    for split in ("train", "val"):
+        for label in ("cat", "dog"):
+            (tmp_path / "photos" / split / label).mkdir(parents=True)
+            for i in range(3):
+                pixels = rng.integers(0, 256, (12, 12, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(tmp_path / "photos" / split / label / f"{i}.png")
+    config = dataclasses.replace(
+        tiny,
+        data=f"folder:{tmp_path}/photos",
+        model="sweepmodels:net",
+        train_size=None,
+        resize=12,
+        crop=12,
+        width=None,
+        batch_norm=None,
+    )
+    outcomes = sweep([config], Store(tmp_path / "runs"), executor=Processes(1))
+    assert [(outcome.status, outcome.error) for outcome in outcomes] == [("trained", None)]
 
 
 def test_missing_data_fails_its_own_runs_only(tmp_path, tiny):

@@ -4,6 +4,7 @@ Every random choice about an image comes from (seed, epoch, index of the image),
 same whatever the number of workers and wherever it begins.
 """
 
+import multiprocessing
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -192,6 +193,8 @@ def _collate(samples: list[_Sample]) -> tuple[Tensor, Tensor, list[_Failure]]:
 
 
 def default_workers(share: Share) -> int:
+    if multiprocessing.current_process().daemon:  # which may start none
+        return 0
     usable = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )

@@ -58,13 +58,20 @@ class Processes:
 class _Worker:
     def __init__(self, threads: int, device: str, data_dir: str | None) -> None:
         self.job: Job | None = None
+        self._device = device
         self._arguments = (threads, device, data_dir)
         self._start()
 
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")  # a fork would copy PyTorch's threads
         self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=_work, args=(theirs, *self._arguments), daemon=True)
+        self.process = context.Process(
+            target=_work,
+            args=(theirs, *self._arguments),
+            # A daemon may start no processes, so that it decodes images itself: right on CPUs,
+            # where every core trains already, and too slow for a GPU.
+            daemon=not self._device.startswith("cuda"),
+        )
         self.process.start()
         theirs.close()  # so that their death is seen as the end of the connection
 
