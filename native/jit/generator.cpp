@@ -20,6 +20,9 @@ constexpr Reg row_stride = Reg::r8, row_stride_3 = Reg::r9, row_stride_5 = Reg::
 constexpr size_t long_code = 65536;  // of a function for single channels
 constexpr size_t line = 64;
 constexpr size_t bytes_per_weight = 11, bytes_per_row = 20;  // of code, about
+// Complete sums of so many channels, at least, are clamped and stored between the taps of others:
+// a bound is loaded once for all of them.
+constexpr size_t stored_at_once = 4;
 
 }  // namespace
 
@@ -95,9 +98,10 @@ void Generator::add_single(const Block& block, std::vector<Chunk>& chunks) {
     const NonZero* end = begin;
     while (end != last && end->row == row) ++end;
     if (begin != end || block.bias || block.last) {
-      begin_sums(block, row, 1);
+      begin_sum(block, row, 0, out);
       add_alone(block, begin, end);
-      finish_sums(block, 1);
+      if (block.last) clamp(0, form_.rows * form_.vectors, block.low, block.high);
+      store_sum(0, out);
     }
     code_.add(out, out_stride);
     begin = end;
@@ -126,9 +130,7 @@ void Generator::add_grouped(const Block& block, std::vector<Chunk>& chunks) {
     }
     int32_t first = stream_base_;
     size_t loop = code_.size();
-    begin_sums(block, row, rows);
     add_together(block, chunk, rows, begin, end);
-    finish_sums(block, rows);
     auto bytes = static_cast<int32_t>(form_.vectors) * vector_bytes();
     code_.add(in, bytes);
     code_.add(out, bytes);
@@ -145,55 +147,32 @@ void Generator::add_grouped(const Block& block, std::vector<Chunk>& chunks) {
   }
 }
 
-void Generator::begin_sums(const Block& block, size_t row, size_t rows) {
+// The sums of a channel: of its bias, or those that lie at `from`.
+void Generator::begin_sum(const Block& block, size_t row, size_t channel, Reg from) {
   size_t count = form_.rows * form_.vectors;
-  if (!block.bias && rows > 1) code_.mov(at, out);
-  for (size_t c = 0; c < rows; ++c) {
-    if (block.bias) {
-      code_.vbroadcastss(sum(c, 0), next(block.bias[row + c]));
-      for (size_t i = 1; i < count; ++i) code_.vmovaps(sum(c, i), sum(c, 0));
-      continue;
-    }
-    for (size_t i = 0; i < count; ++i)
-      code_.vmovups(sum(c, i),
-                    {rows > 1 ? at : out, static_cast<int32_t>(i) * vector_bytes() - out_bias()});
-    if (c + 1 < rows) code_.add(at, out_stride);
-  }
+  if (block.bias) code_.vbroadcastss(sum(channel, 0), next(block.bias[row]));
+  for (size_t i = 0; i < count; ++i)
+    if (!block.bias)
+      code_.vmovups(sum(channel, i), {from, static_cast<int32_t>(i) * vector_bytes() - out_bias()});
+    else if (i)
+      code_.vmovaps(sum(channel, i), sum(channel, 0));
 }
 
-void Generator::finish_sums(const Block& block, size_t rows) {
-  size_t count = form_.rows * form_.vectors;
-  if (block.last && block.residual) add_residual(rows);
-  if (block.last) clamp(rows * count, block.low, block.high);
-  if (rows > 1) code_.mov(at, out);
-  for (size_t c = 0; c < rows; ++c) {
-    for (size_t i = 0; i < count; ++i)
-      code_.vmovups({rows > 1 ? at : out, static_cast<int32_t>(i) * vector_bytes() - out_bias()},
-                    sum(c, i));
-    if (c + 1 < rows) code_.add(at, out_stride);
-  }
-}
-
-void Generator::add_residual(size_t rows) {
-  code_.mov(at, out);
-  for (size_t c = 0; c < rows; ++c) {
-    for (size_t v = 0; v < form_.vectors; ++v)
-      code_.vaddps(sum(c, v), sum(c, v),
-                   {at, static_cast<int32_t>(v) * vector_bytes(), residual, 1});
-    if (c + 1 < rows) code_.add(at, out_stride);
-  }
+void Generator::store_sum(size_t channel, Reg to) {
+  for (size_t i = 0; i < form_.rows * form_.vectors; ++i)
+    code_.vmovups({to, static_cast<int32_t>(i) * vector_bytes() - out_bias()}, sum(channel, i));
 }
 
 // The second operand of both instructions is what they give for a NaN: it passes through.
-void Generator::clamp(size_t count, float low, float high) {
+void Generator::clamp(size_t first, size_t count, float low, float high) {
   Vector bound{static_cast<uint8_t>(form_.channels * form_.rows * form_.vectors)};
   if (low > -std::numeric_limits<float>::infinity() || std::isnan(low)) {
     code_.vbroadcastss(bound, next(low));
-    for (size_t i = 0; i < count; ++i) code_.vmaxps(sum(0, i), bound, sum(0, i));
+    for (size_t i = first; i < first + count; ++i) code_.vmaxps(sum(0, i), bound, sum(0, i));
   }
   if (high < std::numeric_limits<float>::infinity() || std::isnan(high)) {
     code_.vbroadcastss(bound, next(high));
-    for (size_t i = 0; i < count; ++i) code_.vminps(sum(0, i), bound, sum(0, i));
+    for (size_t i = first; i < first + count; ++i) code_.vminps(sum(0, i), bound, sum(0, i));
   }
 }
 
@@ -227,42 +206,16 @@ void Generator::add_alone(const Block& block, const NonZero* begin, const NonZer
   }
 }
 
-// What a patch prefetches, beside its taps' input: lines of the next function's code and stream and,
-// for each row, what the next patch writes and adds.
-struct Generator::Prefetches {
-  size_t code, stream, rows;
-  bool writes, adds;
-
-  Prefetches(const Block& block, const Chunk& chunk, size_t row_count)
-      : code(chunk.code_lines),
-        stream(chunk.stream_lines),
-        rows(block.ahead.out ? row_count : 0),
-        writes(block.bias),
-        adds(block.last && block.residual) {}
-  size_t count() const { return code + stream + (writes || adds ? rows : 0); }
-};
-
-void Generator::prefetch(const Prefetches& wanted, size_t number) {
-  auto take = [&](size_t count) {
-    if (number < count) return true;
-    number -= count;
-    return false;
-  };
-  if (take(wanted.code)) {
+void Generator::prefetch_next(const Chunk& chunk, size_t number) {
+  if (number < chunk.code_lines)
     code_.prefetcht1({next_code, static_cast<int32_t>(number * line)});
-  } else if (take(wanted.stream)) {
-    code_.prefetcht1({next_stream, static_cast<int32_t>(number * line)});
-  } else {
-    if (number)
-      code_.add(at, out_stride);
-    else
-      code_.mov(at, out);
-    auto next_patch = static_cast<int32_t>(form_.vectors) * vector_bytes();
-    if (wanted.writes) code_.prefetchw({at, next_patch});
-    if (wanted.adds) code_.prefetcht0({at, next_patch, residual, 1});
-  }
+  else
+    code_.prefetcht1({next_stream, static_cast<int32_t>((number - chunk.code_lines) * line)});
 }
 
+// The taps of the first channel, then those of the second that are not among them, and so on: sums
+// become complete one after the other, and storing them, which takes two cycles for a vector of 512
+// bits, goes on beside multiplications.
 void Generator::add_together(const Block& block, const Chunk& chunk, size_t rows,
                              const NonZero* begin, const NonZero* end) {
   counts_.assign(block.offsets->size() + 1, 0);
@@ -271,40 +224,86 @@ void Generator::add_together(const Block& block, const Chunk& chunk, size_t rows
   by_tap_.resize(static_cast<size_t>(end - begin));
   for (const NonZero* w = begin; w != end; ++w) by_tap_[counts_[w->tap]++] = *w;
 
-  const Prefetches wanted(block, chunk, rows);
+  read_.assign(block.offsets->size(), false);
+  begun_.assign(rows, !block.bias);
+  multiplied_ = prefetched_ = 0;
+  if (!block.bias) {
+    code_.mov(at, out);
+    for (size_t c = 0; c < rows; ++c) {
+      begin_sum(block, chunk.row + c, c, at);
+      if (c + 1 < rows) code_.add(at, out_stride);
+    }
+  }
+  size_t finished = 0;
+  for (const NonZero* w = begin; w != end; ++w) {
+    size_t complete = w->row - chunk.row;
+    if (complete >= finished + stored_at_once) {
+      finish_sums(block, chunk, finished, complete);
+      finished = complete;
+    }
+    if (!read_[w->tap]) add_tap(block, chunk, w->tap);
+    read_[w->tap] = true;
+  }
+  finish_sums(block, chunk, finished, rows);
+}
+
+void Generator::add_tap(const Block& block, const Chunk& chunk, size_t tap) {
   // The functions of a block take turns: each prefetches the input of some of the taps it reads.
   size_t functions = (block.rows + form_.channels - 1) / form_.channels;
   size_t turn = chunk.row / form_.channels;
-  size_t prefetched = 0, lines = wanted.count();
+  size_t lines = chunk.code_lines + chunk.stream_lines;
   bool wide = form_.width == Width::bits512;
   auto first = static_cast<uint8_t>(form_.channels * form_.vectors);  // of the input's registers
   Vector weight{static_cast<uint8_t>(first + form_.vectors)};
   auto input = [&](size_t v) { return Vector{static_cast<uint8_t>(first + v)}; };
-  for (size_t i = 0; i < by_tap_.size();) {
-    size_t tap = by_tap_[i].tap, stop = i;
-    while (stop < by_tap_.size() && by_tap_[stop].tap == tap) ++stop;
-    bool shared = wide || stop - i > 1;
-    auto from = [&](size_t v) {
-      return Address{in, displacement(block, tap, static_cast<int32_t>(v) * vector_bytes())};
-    };
-    if (shared)
-      for (size_t v = 0; v < form_.vectors; ++v) code_.vmovups(input(v), from(v));
-    if (block.ahead.in && tap % functions == turn)
-      code_.prefetcht1({in, displacement(block, tap, block.ahead.in)});
-    for (; i < stop; ++i) {
-      // Evenly among the multiplications, which take longer than a line from memory.
-      for (; prefetched * by_tap_.size() < lines * i; ++prefetched) prefetch(wanted, prefetched);
-      size_t channel = by_tap_[i].row - chunk.row;
-      Address value = next(by_tap_[i].value);
-      if (!wide) code_.vbroadcastss(weight, value);
-      for (size_t v = 0; v < form_.vectors; ++v)
-        if (wide)
-          code_.vfmadd231ps_broadcast(sum(channel, v), input(v), value);
-        else if (shared)
-          code_.vfmadd231ps(sum(channel, v), weight, input(v));
-        else
-          code_.vfmadd231ps(sum(channel, v), weight, from(v));
-    }
+  auto from = [&](size_t v) {
+    return Address{in, displacement(block, tap, static_cast<int32_t>(v) * vector_bytes())};
+  };
+  size_t i = tap ? counts_[tap - 1] : 0, stop = counts_[tap];
+  bool shared = wide || stop - i > 1;
+  if (shared)
+    for (size_t v = 0; v < form_.vectors; ++v) code_.vmovups(input(v), from(v));
+  if (block.ahead.in && tap % functions == turn)
+    code_.prefetcht1({in, displacement(block, tap, block.ahead.in)});
+  for (; i < stop; ++i, ++multiplied_) {
+    // Evenly among the multiplications, which take longer than a line from memory.
+    for (; prefetched_ * by_tap_.size() < lines * multiplied_; ++prefetched_)
+      prefetch_next(chunk, prefetched_);
+    size_t channel = by_tap_[i].row - chunk.row;
+    if (!begun_[channel]) begin_sum(block, by_tap_[i].row, channel, out);
+    begun_[channel] = true;
+    Address value = next(by_tap_[i].value);
+    if (!wide) code_.vbroadcastss(weight, value);
+    for (size_t v = 0; v < form_.vectors; ++v)
+      if (wide)
+        code_.vfmadd231ps_broadcast(sum(channel, v), input(v), value);
+      else if (shared)
+        code_.vfmadd231ps(sum(channel, v), weight, input(v));
+      else
+        code_.vfmadd231ps(sum(channel, v), weight, from(v));
+  }
+}
+
+// Some channels after those whose sums were finished before.
+void Generator::finish_sums(const Block& block, const Chunk& chunk, size_t first, size_t end) {
+  const size_t vectors = form_.vectors;
+  const bool adds = block.last && block.residual;
+  for (size_t c = first; c < end; ++c)
+    if (!begun_[c]) begin_sum(block, chunk.row + c, c, out);
+  if (block.last && !adds) clamp(first * vectors, (end - first) * vectors, block.low, block.high);
+  for (size_t c = first; c < end; ++c) {
+    if (c)
+      code_.add(at, out_stride);
+    else
+      code_.mov(at, out);
+    for (size_t v = 0; adds && v < vectors; ++v)
+      code_.vaddps(sum(c, v), sum(c, v), {at, static_cast<int32_t>(v) * vector_bytes(), residual, 1});
+    if (adds) clamp(c * vectors, vectors, block.low, block.high);
+    store_sum(c, at);
+    // Of the next patch: what it writes, unless it reads it too, and what it adds.
+    auto next_patch = static_cast<int32_t>(vectors) * vector_bytes();
+    if (block.ahead.out && block.bias) code_.prefetchw({at, next_patch});
+    if (block.ahead.out && adds) code_.prefetcht0({at, next_patch, residual, 1});
   }
 }
 

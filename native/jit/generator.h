@@ -6,7 +6,7 @@
 //   sum = bias, or the partial sum in `out`
 //   for each tap that one of the channels has a weight for:   # unrolled: these are instructions
 //     sum[channel] += weight * patch of the input at the tap
-//   out = sum, clamped in the last block of taps
+//     out = sum, clamped in the last block of taps, of channels that have no further weights
 //
 // Where channels are computed together, this is the body of a loop over neighbouring patches: the
 // processor fetches and decodes the instructions of some channels once for all these patches.
@@ -95,19 +95,19 @@ class Generator {
   const std::vector<float>& stream() const { return stream_; }
 
  private:
-  struct Prefetches;
   void add_single(const Block& block, std::vector<Chunk>& chunks);
   void add_grouped(const Block& block, std::vector<Chunk>& chunks);
   Chunk open(size_t row);
   void close(Chunk& chunk);
-  void begin_sums(const Block& block, size_t row, size_t rows);
-  void finish_sums(const Block& block, size_t rows);
-  void add_residual(size_t rows);
+  void begin_sum(const Block& block, size_t row, size_t channel, Reg from);
+  void store_sum(size_t channel, Reg to);
   void add_alone(const Block& block, const NonZero* begin, const NonZero* end);
   void add_together(const Block& block, const Chunk& chunk, size_t rows, const NonZero* begin,
                     const NonZero* end);
-  void prefetch(const Prefetches& wanted, size_t number);
-  void clamp(size_t count, float low, float high);
+  void add_tap(const Block& block, const Chunk& chunk, size_t tap);
+  void finish_sums(const Block& block, const Chunk& chunk, size_t first, size_t end);
+  void prefetch_next(const Chunk& chunk, size_t number);
+  void clamp(size_t first, size_t count, float low, float high);
   Address next(float value);
   Address patch(size_t row, size_t vector) const;
   int32_t displacement(const Block& block, size_t tap, int32_t beyond) const;
@@ -125,6 +125,8 @@ class Generator {
   int32_t stream_base_ = 0;  // where its pointer to the stream is, in bytes
   std::vector<NonZero> by_tap_;
   std::vector<size_t> counts_;
+  std::vector<bool> read_, begun_;  // of a function: its taps, and its channels' sums
+  size_t multiplied_ = 0, prefetched_ = 0;  // of a function: weights, and lines of the next one
 };
 
 }  // namespace skinny::jit

@@ -78,7 +78,7 @@ struct Samples {
 
 // What neighbouring tiles that run together may take in a second-level cache; how many there are at
 // most of a chain whose tiles go through scratch buffers. The planner counts with these too.
-constexpr size_t strip_floats = 196608, chain_strip_tiles = 4;
+constexpr size_t strip_floats = 131072, chain_strip_tiles = 4;
 
 // Zeroes the padding around some rows of some channels of `view`; around those rows that are this
 // thread's when a team divides them, or the channels, if each thread writes its own.
