@@ -4,6 +4,7 @@ import math
 import pytest
 
 from skinny.experiments.comparison import compare, contrasts, finding
+from skinny.experiments.report import charts, tables
 from skinny.experiments.runs import Run
 from skinny.experiments.study import Result, Study, from_runs, label_all, reference
 from skinny.training import Config
@@ -140,6 +141,29 @@ def test_the_finding_names_who_is_better_and_who_is_worse():
     )
     text = finding(study, compare(study, 1.0), 1.0)
     assert text == "More accurate than dense training: SDNN-2x; less accurate: SDNN-10x."
+
+
+def test_without_dense_training_the_finding_is_the_fewest_errors():
+    more = dataclasses.replace(SDNN, sparsity=0.9)
+    alone = Study("t", "", (arm("SDNN-2x", SDNN, [90.0, 91.0]),))
+    assert finding(alone, compare(alone, 1.0), 1.0) == "SDNN-2x, 9.50 % (n = 2)."
+    two = Study("t", "", (arm("SDNN-2x", SDNN, [90.0]), arm("SDNN-10x", more, [80.0])))
+    text = finding(two, compare(two, 1.0), 1.0)
+    assert text == "The fewest errors: SDNN-2x, 10.00 % (n = 1)."
+    none = Study("t", "", (arm("SDNN-2x", SDNN, []),))
+    assert finding(none, compare(none, 1.0), 1.0) == "No run is finished yet."
+
+
+def test_tables_and_figures_speak_of_dense_training_where_there_is_some():
+    more = dataclasses.replace(SDNN, sparsity=0.9)
+    pruned = (arm("SDNN-2x", SDNN, BASE), arm("SDNN-10x", more, shifted(-3.0)))
+    for arms, told in ((pruned, False), ((arm("dense", DENSE, BASE), *pruned), True)):
+        study = Study("t", "", arms)
+        rows = compare(study, 1.0)
+        table = tables.summary(study, rows, 1.0, "t")
+        drawn = charts.accuracy_by_arm(study, rows, "t")
+        assert ("against dense" in table.head) == ("Δ" in table.caption) == told
+        assert ("dense training" in drawn.caption) == told
 
 
 def test_runs_become_arms_by_what_they_share():

@@ -88,6 +88,8 @@ def contrasts(study: Study) -> list[Contrast]:
 
 def finding(study: Study, rows: list[Row], margin: float) -> str:
     """The study in a sentence, from its verdicts alone."""
+    if not any(row.arm.config.method == "dense" for row in rows):
+        return _best(rows)
     told = [row for row in rows if row.difference is not None and row.arm.config.method != "dense"]
     if not told:
         return "No arm can be compared with dense training at the same budget yet."
@@ -113,6 +115,16 @@ def finding(study: Study, rows: list[Row], margin: float) -> str:
             "less accurate", "less accurate than dense training", 1
         )
     return text[0].upper() + text[1:]
+
+
+def _best(rows: list[Row]) -> str:
+    """What can be said where there is no dense training to compare with."""
+    found = [(row.error.mean, row.arm) for row in rows if row.error is not None]
+    if not found:
+        return "No run is finished yet."
+    error, arm = min(found, key=lambda pair: pair[0])
+    fewest = "The fewest errors: " if len(rows) > 1 else ""
+    return f"{fewest}{arm.label}, {error:.2f} % (n = {len(arm.runs)})."
 
 
 def _points(margin: float) -> str:

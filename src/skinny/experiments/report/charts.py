@@ -78,8 +78,8 @@ def accuracy_against_sparsity(study: Study, rows: Sequence[Row], name: str) -> D
     return Drawing(
         f"{name}-accuracy-sparsity",
         "Accuracy against sparsity",
-        f"{seen}. Means over seeds at the end of training with 95 % t intervals; "
-        "the dashed line and its band are dense training.",
+        f"{seen}. Means over seeds at the end of training with 95 % t intervals"
+        + ("." if baseline is None else "; the dashed line and its band are dense training."),
         paint,
     )
 
@@ -114,7 +114,8 @@ def accuracy_by_arm(study: Study, rows: Sequence[Row], name: str) -> Drawing | N
         f"{name}-accuracy",
         "Accuracy by arm",
         f"Best: {best.arm.label}, {100 - best.error.mean:.2f} %. Means over seeds at the end of "
-        "training with 95 % t intervals; the dashed line is dense training.",
+        "training with 95 % t intervals"
+        + ("." if baseline is None else "; the dashed line is dense training."),
         paint,
         size=(4.9 + 0.07 * beyond, 1.1 + 0.26 * len(shown)),
     )

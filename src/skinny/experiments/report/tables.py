@@ -14,16 +14,18 @@ _CLASSES, _COLUMNS = 20, 8  # of the table of classes
 
 
 def summary(study: Study, rows: Sequence[Row], margin: float, name: str) -> Table:
-    """Every arm: error, size, and the difference from dense training at equal budget."""
+    """Every arm: error, size, and, where there is one, the difference from dense training at equal
+    budget."""
     cited = any(row.arm.cited is not None for row in rows)
-    head = [
-        "arm", "against dense", "n", "error ± sd, %", "95 % interval", "weights kept", "kB",
-        "Δ accuracy, points", "95 % interval of Δ", "p", f"p of ±{margin:g}",
-    ]  # fmt: skip
-    body = [
-        [Cell(row.arm.label), _verdict(row), *_arm_cells(row), *_difference_cells(row)]
-        for row in rows
-    ]
+    compared = any(row.difference is not None for row in rows)
+    head = ["arm", "n", "error ± sd, %", "95 % interval", "weights kept", "kB"]
+    body = [[Cell(row.arm.label), *_arm_cells(row)] for row in rows]
+    if compared:
+        head.insert(1, "against dense")
+        head += ["Δ accuracy, points", "95 % interval of Δ", "p", f"p of ±{margin:g}"]
+        for cells, row in zip(body, rows, strict=True):
+            cells.insert(1, _verdict(row))
+            cells += _difference_cells(row)
     if cited:
         head.append("published, %")
         for cells, row in zip(body, rows, strict=True):
@@ -35,9 +37,13 @@ def summary(study: Study, rows: Sequence[Row], margin: float, name: str) -> Tabl
     top5 = "top-5 " if study.measure == "top5" else ""
     return Table(
         f"{name}-summary",
-        f"{study.title}: {top5}{study.judged_by} error at the end of training, mean over n seeds; "
-        "Δ is paired by seed against dense training at equal budget, p by Holm's correction, "
-        f"p of ±{margin:g} by two one-sided tests.",
+        f"{study.title}: {top5}{study.judged_by} error at the end of training, mean over n seeds"
+        + (
+            "; Δ is paired by seed against dense training at equal budget, p by Holm's correction, "
+            f"p of ±{margin:g} by two one-sided tests."
+            if compared
+            else "."
+        ),
         tuple(head),
         tuple(map(tuple, body)),
     )
