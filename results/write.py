@@ -268,7 +268,6 @@ def quantised_section(figures: dict[str, Drawing]) -> str:
         f"[method.md](method.md#training-for-few-bits).\n\n```sh\n{commands.strip()}\n```\n\n"
         f"{theirs}\n"
     )
-    made = [study for study in made if opening.has_whole(study)]
     return f"{head}\n{section_texts('quantised', made, 0.3, figures)}"
 
 
