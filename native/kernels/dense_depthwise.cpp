@@ -208,9 +208,6 @@ void row_of_blocks(const DepthwiseColumns& columns, const DenseDepthwise& own, s
 
 template <int K, int S>
 void convolve_as(const DepthwiseColumns& columns, const DenseDepthwise& own) {
-#if defined(__AVX512F__)
-  if (is_narrow(columns)) return convolve_narrow<K, S>(columns, own);
-#endif
   constexpr size_t R = block_rows;
   size_t row = 0;
   if (own.rows >= R)
@@ -235,24 +232,25 @@ size_t make_masks(const DepthwiseColumns& columns, uint32_t* to) {
   return count;
 }
 
-using Convolve = void (*)(const DepthwiseColumns&, const DenseDepthwise&);
-
-Convolve kernel_for(size_t kernel, size_t stride) {
-  if (stride != 1 && stride != 2) return nullptr;
-  if (kernel == 3) return stride == 1 ? convolve_as<3, 1> : convolve_as<3, 2>;
-  if (kernel == 5) return stride == 1 ? convolve_as<5, 1> : convolve_as<5, 2>;
-  if (kernel == 7 && stride == 1) return convolve_as<7, 1>;
-  return nullptr;
+template <int K, int S>
+DenseDepthwiseKernel kernel_for(const DepthwiseColumns& columns) {
+#if defined(__AVX512F__)
+  if (is_narrow(columns)) return convolve_narrow<K, S>;
+#endif
+  return convolve_as<K, S>;
 }
 
-bool supports(size_t kernel, size_t stride) { return kernel_for(kernel, stride) != nullptr; }
-
-void convolve(const DepthwiseColumns& columns, const DenseDepthwise& own) {
-  kernel_for(columns.kernel, columns.stride)(columns, own);
+DenseDepthwiseKernel choose(const DepthwiseColumns& columns) {
+  bool two = columns.stride == 2;
+  if (columns.stride != 1 && !two) return nullptr;
+  if (columns.kernel == 3) return two ? kernel_for<3, 2>(columns) : kernel_for<3, 1>(columns);
+  if (columns.kernel == 5) return two ? kernel_for<5, 2>(columns) : kernel_for<5, 1>(columns);
+  if (columns.kernel == 7 && !two) return kernel_for<7, 1>(columns);
+  return nullptr;
 }
 
 }  // namespace
 
-const DenseDepthwiseKernels dense_depthwise{readable, make_masks, supports, convolve};
+const DenseDepthwiseKernels dense_depthwise{readable, make_masks, choose};
 
 }  // namespace skinny::SKINNY_SET

@@ -13,10 +13,17 @@ namespace skinny {
 // The steps from one value to another, for images interleaved n at a time.
 struct Program {
   View in, out;  // `out` is compact
+  bool read_once = false;  // only the first step reads `in`
   size_t positions = 0;  // of the arena
   std::vector<std::shared_ptr<const Step>> steps;
 
   size_t scratch(size_t n) const;
+  // How many floats after an image are read, if the first step may read the caller's.
+  std::optional<size_t> reads_past() const {
+    return read_once && !steps.empty() ? steps.front()->reads_past(in) : std::nullopt;
+  }
+  // Whether the last step may write the caller's results.
+  bool writes_result() const { return !steps.empty() && steps.back()->writes(out); }
 };
 
 // The caller's images: bytes or floats, [image][channel][row][column].
