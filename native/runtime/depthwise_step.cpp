@@ -100,11 +100,6 @@ bool Depthwise::reads_beside(const View& in, size_t row) const {
   return row < in.offset + columns_.padding || row + zeros_.size() > in.end() + columns_.padding;
 }
 
-std::optional<size_t> Depthwise::reads_past(const View& value) const {
-  if (!in_.same_compact(value)) return std::nullopt;
-  return 0;
-}
-
 // The rows under a strip, where they lie; copies of the first and the last rows of the image.
 const float** Depthwise::rows_of(const ThreadContext& context, const Strip& own) const {
   View in = in_.shifted(own.sample * samples_.in_stride);

@@ -27,7 +27,7 @@ class Depthwise : public Step {
   void run(const ThreadContext& context) const override;
   size_t scratch(size_t n) const override;
   double work() const override;
-  std::optional<size_t> reads_past(const View& value) const override;
+  bool reads(const View& value) const override { return in_.same_compact(value); }
   bool writes(const View& value) const override { return out_.same_compact(value); }
 
  private:

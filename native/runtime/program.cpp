@@ -67,9 +67,8 @@ void store_results(const Program& program, const WorkItem& item, float* y,
 const float* image_in_place(const Program& program, const Images& x, size_t index, size_t count) {
   constexpr size_t cached = size_t{1} << 22;  // floats
   size_t size = program.in.size();
-  if (!x.floats || count * size > cached) return nullptr;
-  std::optional<size_t> past = program.reads_past();
-  return past && *past <= (count - index - 1) * size ? x.floats + index * size : nullptr;
+  bool in_place = x.floats && count * size <= cached && program.reads_image();
+  return in_place ? x.floats + index * size : nullptr;
 }
 
 // All steps of a program. each(arena, n, task) does task(context) for every thread. source, target:

@@ -18,11 +18,8 @@ struct Program {
   std::vector<std::shared_ptr<const Step>> steps;
 
   size_t scratch(size_t n) const;
-  // How many floats after an image are read, if the first step may read the caller's.
-  std::optional<size_t> reads_past() const {
-    return read_once && !steps.empty() ? steps.front()->reads_past(in) : std::nullopt;
-  }
-  // Whether the last step may write the caller's results.
+  // Whether the first step may read the caller's image, and the last one write the caller's result.
+  bool reads_image() const { return read_once && !steps.empty() && steps.front()->reads(in); }
   bool writes_result() const { return !steps.empty() && steps.back()->writes(out); }
 };
 

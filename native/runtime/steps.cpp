@@ -188,11 +188,6 @@ void SpaceToDepth::run_channel(const ThreadContext& context, size_t sample, size
   }
 }
 
-std::optional<size_t> SpaceToDepth::reads_past(const View& value) const {
-  if (!in.same_compact(value)) return std::nullopt;
-  return row_slack;
-}
-
 double SpaceToDepth::work() const {
   return static_cast<double>(samples.count * out.size()) * ns_per_float;
 }

@@ -66,9 +66,9 @@ class Step {
   // About how many nanoseconds one thread takes for one image, which tells how many threads the
   // step is worth; a tensor program asks for it.
   virtual double work() const { return 0; }
-  // How many floats after a value it reads, if that is its input and may lie in the caller's memory.
-  virtual std::optional<size_t> reads_past(const View& /*value*/) const { return std::nullopt; }
-  // Whether a value is its output, and may lie in the caller's memory.
+  // Whether a value is its input, or its output, and may lie in the caller's memory: the step reads
+  // and writes nothing beside it.
+  virtual bool reads(const View& /*value*/) const { return false; }
   virtual bool writes(const View& /*value*/) const { return false; }
   // Makes code for the step, of at most `most` bytes, unless it was asked for before. Others may run
   // the step meanwhile, and until the writer has finished.
@@ -252,7 +252,7 @@ class SpaceToDepth : public Step {
   std::vector<int64_t> row, column;
 
   void run(const ThreadContext& context) const override;
-  std::optional<size_t> reads_past(const View& value) const override;
+  bool reads(const View& value) const override { return in.same_compact(value); }
   double work() const override;
 
  private:
