@@ -67,14 +67,16 @@ void two_rows(const skinny::DepthwiseColumns& columns, const skinny::DenseDepthw
     }
   }
   Vec least = splat(own.low), most = splat(own.high);
-  auto outputs = static_cast<__mmask8>(first_lanes(columns.outputs));
+  __mmask16 outputs = first_lanes(columns.outputs);
+  auto upper = static_cast<__mmask16>(outputs << V / 2);
   size_t stride = own.out_stride;
   float *first = own.out + low * stride, *second = own.out + high * stride;
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r, first += stride, second += stride) {
     Vec v = at_most(at_least(add_shifted<-before, after>(&sum[0][r], R), least), most);
-    _mm256_mask_storeu_ps(first, outputs, _mm512_castps512_ps256(v));
-    _mm256_mask_storeu_ps(second, outputs, _mm512_extractf32x8_ps(v, 1));
+    _mm512_mask_storeu_ps(first, outputs, v);
+    // Not the upper half by itself: masked, vextractf32x8 still faults beside what it writes.
+    _mm512_mask_storeu_ps(second - V / 2, upper, v);
   }
 }
 
