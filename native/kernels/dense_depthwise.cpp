@@ -245,7 +245,7 @@ DenseDepthwiseKernel choose(const DepthwiseColumns& columns) {
   if (columns.stride != 1 && !two) return nullptr;
   if (columns.kernel == 3) return two ? kernel_for<3, 2>(columns) : kernel_for<3, 1>(columns);
   if (columns.kernel == 5) return two ? kernel_for<5, 2>(columns) : kernel_for<5, 1>(columns);
-  if (columns.kernel == 7 && !two) return kernel_for<7, 1>(columns);
+  if (columns.kernel == 7 && !two) return convolve_as<7, 1>;
   return nullptr;
 }
 

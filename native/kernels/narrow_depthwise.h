@@ -16,10 +16,12 @@ bool is_narrow(const skinny::DepthwiseColumns& columns) {
 // Every S-th column of two rows, from each offset; zero where a row has no column.
 template <int S>
 inline void load_two(const float* a, const float* b, __mmask16 columns, Vec (&to)[S]) {
-  Vec first = _mm512_maskz_loadu_ps(columns, a), second = _mm512_maskz_loadu_ps(columns, b);
   if constexpr (S == 1) {
-    to[0] = _mm512_shuffle_f32x4(first, second, 0x44);
+    auto some = static_cast<__mmask8>(columns);
+    to[0] = _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_maskz_loadu_ps(some, a)),
+                               _mm256_maskz_loadu_ps(some, b), 1);
   } else {
+    Vec first = _mm512_maskz_loadu_ps(columns, a), second = _mm512_maskz_loadu_ps(columns, b);
     to[0] = alternate<0>(first, second);
     to[1] = alternate<1>(first, second);
   }
