@@ -84,7 +84,7 @@ SANITIZED = PYTHONPATH=$(SANITIZE)/tree SKINNY_TEST_INT8=1 ASAN_OPTIONS=detect_l
     LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
     $(SANITIZE)/venv/bin/python
 SANITIZE_CASES ?= 1000
-SANITIZED_TESTS := $(patsubst %,tests/runtime/test_%.py,kernels pooling seam engine_seam) \
+SANITIZED_TESTS := $(patsubst %,tests/runtime/test_%.py,kernels pooling in_place seam engine_seam) \
     $(wildcard tests/runtime/test_tensor_*.py) \
     $(patsubst %,tests/packing/test_%.py,adaptive bitmask entropy symbols)
 INT8_TESTS := tests/runtime/test_int8.py tests/runtime/test_int8_seam.py

@@ -1,5 +1,6 @@
 #include "runtime/dense_depthwise.h"
 
+#include "narrow_depthwise.h"
 #include "vector.h"
 
 namespace skinny::SKINNY_SET {
@@ -9,42 +10,26 @@ namespace {
 // left for a column of weights. Images of 224 columns have multiples of 7 in all their layers.
 constexpr int block_rows = 7;
 
-// The lanes of even (odd) index of two neighbouring vectors, in the order that takes one
+// The lanes of even (odd) index of two neighbouring vectors. With AVX2, in the order that takes one
 // instruction; in_order() undoes it.
+#if defined(__AVX2__) && !defined(__AVX512F__)
 inline Vec even_lanes(Vec a, Vec b) {
-#if defined(__AVX512F__)
-  return __builtin_shufflevector(a, b, 0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30);
-#elif defined(__AVX2__)
   return __builtin_shufflevector(a, b, 0, 2, 8, 10, 4, 6, 12, 14);
-#else
-  return __builtin_shufflevector(a, b, 0, 2, 4, 6);
-#endif
 }
-
 inline Vec odd_lanes(Vec a, Vec b) {
-#if defined(__AVX512F__)
-  return __builtin_shufflevector(a, b, 1, 3, 17, 19, 5, 7, 21, 23, 9, 11, 25, 27, 13, 15, 29, 31);
-#elif defined(__AVX2__)
   return __builtin_shufflevector(a, b, 1, 3, 9, 11, 5, 7, 13, 15);
-#else
-  return __builtin_shufflevector(a, b, 1, 3, 5, 7);
-#endif
 }
-
-inline Vec in_order(Vec v) {
-#if defined(__AVX512F__)
-  return __builtin_shufflevector(v, v, 0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
-#elif defined(__AVX2__)
-  return __builtin_shufflevector(v, v, 0, 1, 4, 5, 2, 3, 6, 7);
-#else
-  return v;
-#endif
-}
-
+inline Vec in_order(Vec v) { return __builtin_shufflevector(v, v, 0, 1, 4, 5, 2, 3, 6, 7); }
 // Lane i of a vector of taps is of output output_of(i).
 size_t output_of(size_t stride, size_t lane) {
   return stride == 1 ? lane : lane % 4 / 2 * (V / 2) + lane / 4 * 2 + lane % 2;
 }
+#else
+inline Vec even_lanes(Vec a, Vec b) { return alternate<0>(a, b); }
+inline Vec odd_lanes(Vec a, Vec b) { return alternate<1>(a, b); }
+inline Vec in_order(Vec v) { return v; }
+size_t output_of(size_t, size_t lane) { return lane; }
+#endif
 
 struct Block {
   size_t row, column;      // of the output
@@ -129,19 +114,30 @@ inline Vec taps(const float* at, Mask mask) {
   return Edge ? masked(v, mask) : v;
 }
 
-// All taps of a row; with a stride of two, those of even and odd columns share their loads.
-template <int K, int S, bool Edge>
-inline void row_taps(const float* at, const Mask* masks, Vec (&tap)[K]) {
+// All taps of a row of a 3x3 kernel. With a stride of two, those of even and odd columns share their
+// loads; with AVX-512 the first tap, too: it is the last one of the output before.
+template <int S, bool Edge>
+inline void row_taps(const float* at, const Mask* masks, Vec (&tap)[3]) {
   if constexpr (S == 1) {
-    for (int kx = 0; kx < K; ++kx)
+    for (int kx = 0; kx < 3; ++kx)
       tap[kx] = Edge ? load_masked(at + kx, masks[kx]) : load(at + kx);
   } else {
-    for (int kx = 0; kx < K; kx += 2) {
-      Vec a = load(at + kx), b = load(at + kx + V);
-      tap[kx] = even_lanes(a, b);
-      if (kx + 1 < K) tap[kx + 1] = odd_lanes(a, b);
-    }
-    for (int kx = 0; Edge && kx < K; ++kx) tap[kx] = masked(tap[kx], masks[kx]);
+#if defined(__AVX512F__)
+    Vec a = load(at + 1), b = load(at + 1 + V), first = splat(at[0]);
+    tap[1] = even_lanes(a, b);
+    tap[2] = odd_lanes(a, b);
+    for (int kx = 1; Edge && kx < 3; ++kx) tap[kx] = masked(tap[kx], masks[kx]);
+    if (Edge) first = masked(first, masks[0]);
+    auto last = reinterpret_cast<__m512i>(tap[2]);
+    tap[0] = reinterpret_cast<Vec>(_mm512_mask_alignr_epi32(reinterpret_cast<__m512i>(first), 0xfffe,
+                                                            last, last, V - 1));
+#else
+    Vec a = load(at), b = load(at + V);
+    tap[0] = even_lanes(a, b);
+    tap[1] = odd_lanes(a, b);
+    tap[2] = even_lanes(load(at + 2), load(at + 2 + V));
+    for (int kx = 0; Edge && kx < 3; ++kx) tap[kx] = masked(tap[kx], masks[kx]);
+#endif
   }
 }
 
@@ -173,7 +169,7 @@ void block(const DenseDepthwise& own, const Block& at) {
     for (int kx = 0; Edge && kx < K; ++kx) masks[kx] = load_mask(at.masks + kx * V);
 #pragma GCC unroll 32
     for (int i = 0; i < under; ++i) {
-      row_taps<K, S, Edge>(in[i] + at.first, masks, tap);
+      row_taps<S, Edge>(in[i] + at.first, masks, tap);
       for (int kx = 0; kx < K; ++kx) add_row<K, S, R>(sum, i, tap[kx], weights[kx]);
     }
   } else {
@@ -236,24 +232,25 @@ size_t make_masks(const DepthwiseColumns& columns, uint32_t* to) {
   return count;
 }
 
-using Convolve = void (*)(const DepthwiseColumns&, const DenseDepthwise&);
-
-Convolve kernel_for(size_t kernel, size_t stride) {
-  if (stride != 1 && stride != 2) return nullptr;
-  if (kernel == 3) return stride == 1 ? convolve_as<3, 1> : convolve_as<3, 2>;
-  if (kernel == 5) return stride == 1 ? convolve_as<5, 1> : convolve_as<5, 2>;
-  if (kernel == 7 && stride == 1) return convolve_as<7, 1>;
-  return nullptr;
+template <int K, int S>
+DenseDepthwiseKernel kernel_for(const DepthwiseColumns& columns) {
+#if defined(__AVX512F__)
+  if (is_narrow(columns)) return convolve_narrow<K, S>;
+#endif
+  return convolve_as<K, S>;
 }
 
-bool supports(size_t kernel, size_t stride) { return kernel_for(kernel, stride) != nullptr; }
-
-void convolve(const DepthwiseColumns& columns, const DenseDepthwise& own) {
-  kernel_for(columns.kernel, columns.stride)(columns, own);
+DenseDepthwiseKernel choose(const DepthwiseColumns& columns) {
+  bool two = columns.stride == 2;
+  if (columns.stride != 1 && !two) return nullptr;
+  if (columns.kernel == 3) return two ? kernel_for<3, 2>(columns) : kernel_for<3, 1>(columns);
+  if (columns.kernel == 5) return two ? kernel_for<5, 2>(columns) : kernel_for<5, 1>(columns);
+  if (columns.kernel == 7 && !two) return convolve_as<7, 1>;
+  return nullptr;
 }
 
 }  // namespace
 
-const DenseDepthwiseKernels dense_depthwise{readable, make_masks, supports, convolve};
+const DenseDepthwiseKernels dense_depthwise{readable, make_masks, choose};
 
 }  // namespace skinny::SKINNY_SET

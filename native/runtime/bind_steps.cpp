@@ -40,13 +40,15 @@ S compact_step(const Program& p, const View& source, const View& target) {
   return step;
 }
 
-void begin(Engine& e, Mode mode, size_t positions, const View& source, const View& target) {
+void begin(Engine& e, Mode mode, size_t positions, const View& source, const View& target,
+           bool read_once) {
   require(positions <= max_offset, "the arena is too large to address");
   Program& p = e.program(mode);
   p.steps.clear();
   p.positions = positions;
   p.in = mode == Mode::tail ? compact(p, source) : inside(p.positions, source);
   p.out = compact(p, target);
+  p.read_once = read_once;
 }
 
 // Images interleaved, of the programs that may have convolutions.
@@ -221,7 +223,9 @@ void bind_steps(nb::class_<Engine>& engine) {
   const auto mode = arg("mode"), source = arg("source"), target = arg("target");
   engine
       .def("begin", &begin, nb::kw_only(), mode, arg("positions"), source, target,
-           "Starts the program of a mode anew, in an arena of `positions`.")
+           arg("read_once") = false,
+           "Starts the program of a mode anew, in an arena of `positions`. read_once: only the first "
+           "step reads the source, the caller's where it can.")
       .def("add_chain", &add_chain, nb::kw_only(), mode, source, target, arg("height"),
            arg("width"), arg("first"), arg("flat"), arg("tile_rows"), arg("tile_vectors"),
            arg("split_channels"), arg("stages"), arg("pool").none(), arg("residual").none(),

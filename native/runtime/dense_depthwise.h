@@ -27,15 +27,16 @@ struct DenseDepthwise {
   float bias, low, high;
 };
 
+using DenseDepthwiseKernel = void (*)(const DepthwiseColumns& columns, const DenseDepthwise& own);
+
 struct DenseDepthwiseKernels {
   // Floats read from column -padding on.
   size_t (*readable)(const DepthwiseColumns& columns);
   // Which inputs exist: [vector of outputs][kernel column][lane]. Returns how many there are, if
   // `to` is null.
   size_t (*masks)(const DepthwiseColumns& columns, uint32_t* to);
-  // False where no kernel is for a size.
-  bool (*supports)(size_t kernel, size_t stride);
-  void (*convolve)(const DepthwiseColumns& columns, const DenseDepthwise& own);
+  // Null where no kernel is for a size.
+  DenseDepthwiseKernel (*choose)(const DepthwiseColumns& columns);
 };
 
 }  // namespace skinny

@@ -45,7 +45,7 @@ bool Depthwise::is_direct(const std::vector<float>& weights) const {
   const auto& [kernel, stride, padding, dilation] = shape_;
   const DenseDepthwiseKernels& kernels = SKINNY_CHOOSE(dense_depthwise);
   if (kernel[0] != kernel[1] || stride[0] != stride[1] || dilation[0] != 1 || dilation[1] != 1 ||
-      !kernels.supports(kernel[0], stride[0]) || padding[0] > kernel[0] || padding[1] > kernel[1] ||
+      !kernels.choose(columns_) || padding[0] > kernel[0] || padding[1] > kernel[1] ||
       kernels.readable(columns_) > in_.width + padding[1] + row_slack)
     return false;
   auto zeros = std::count(weights.begin(), weights.end(), 0.f);
@@ -55,6 +55,7 @@ bool Depthwise::is_direct(const std::vector<float>& weights) const {
 void Depthwise::plan_direct(std::vector<float> weights) {
   constexpr size_t unit = 28;  // rows: enough work for a strip, and enough strips for all threads
   const DenseDepthwiseKernels& kernels = SKINNY_CHOOSE(dense_depthwise);
+  kernel_ = kernels.choose(columns_);
   weights_ = std::move(weights);
   masks_.resize(kernels.masks(columns_, nullptr));
   kernels.masks(columns_, masks_.data());
@@ -94,8 +95,12 @@ Depthwise::Strip Depthwise::strip(size_t index) const {
           std::min(strip_rows_, out_.height - first)};
 }
 
-// The rows under a strip, where they lie. The first row of the arena has no floats before it to read:
-// it is copied.
+// Whether the kernel, which reads more than a row, would leave the value at the row of a position.
+bool Depthwise::reads_beside(const View& in, size_t row) const {
+  return row < in.offset + columns_.padding || row + zeros_.size() > in.end() + columns_.padding;
+}
+
+// The rows under a strip, where they lie; copies of the first and the last rows of the image.
 const float** Depthwise::rows_of(const ThreadContext& context, const Strip& own) const {
   View in = in_.shifted(own.sample * samples_.in_stride);
   size_t count = rows_under(own.rows), padding = shape_.padding[0];
@@ -108,13 +113,13 @@ const float** Depthwise::rows_of(const ThreadContext& context, const Strip& own)
   std::fill_n(rows + below, count - below, zeros);
   if (inside >= below) return rows;
   size_t position = in.at(own.channel, begin + inside - padding);
-  for (size_t i = inside; i < below; ++i)
-    rows[i] = context.at(position) + (i - inside) * in.row_stride;
-  for (size_t i = inside; i < below && position < columns_.padding; ++i, position += in.row_stride) {
-    float* copy = context.scratch + pointer_floats(count) + columns_.padding;
-    copy += (i - inside) * (zeros_.size() + in.width);
+  float* copy = context.scratch + pointer_floats(count) + columns_.padding;
+  for (size_t i = inside; i < below; ++i, position += in.row_stride) {
+    rows[i] = context.read(in_, position);
+    if (!reads_beside(in, position)) continue;
     std::memcpy(copy, rows[i], in.width * sizeof(float));
     rows[i] = copy;
+    copy += zeros_.size() + in.width;
   }
   return rows;
 }
@@ -135,7 +140,9 @@ void Depthwise::next(Strip& own) const {
 // Small images have a strip for each channel: its rows are those of the channel before, further on,
 // unless these are copies.
 bool Depthwise::advance(const float** rows, const Strip& own) const {
-  if (strips_ > 1 || own.channel == 0 || in_.at(own.channel - 1) < columns_.padding) return false;
+  if (strips_ > 1 || own.channel == 0 || reads_beside(in_, in_.at(own.channel - 1)) ||
+      reads_beside(in_, in_.at(own.channel, in_.height - 1)))
+    return false;
   size_t count = rows_under(own.rows), begin = std::min(shape_.padding[0], count);
   size_t end = std::min(begin + in_.height, count);
   for (size_t i = begin; i < end; ++i) rows[i] += in_.channel_stride;
@@ -154,18 +161,21 @@ void Depthwise::run_direct(const ThreadContext& context, Range items) const {
     begin = end;
   };
   Strip own = strip(items.begin);
-  const DenseDepthwiseKernels& kernels = SKINNY_CHOOSE(dense_depthwise);
   const float** rows = nullptr;
+  DenseDepthwise work{nullptr, masks_.data(), nullptr, nullptr, out_.row_stride,
+                      0,       0,             epilogue_.low, epilogue_.high};
   for (size_t item = items.begin; item < items.end; ++item, next(own)) {
-    View out = out_.shifted(own.sample * samples_.out_stride);
     if (!rows || !advance(rows, own)) rows = rows_of(context, own);
+    work.in = rows;
+    work.rows = own.rows;
     for (size_t o = own.channel * each; o < (own.channel + 1) * each; ++o) {
-      float* to = context.at(out.at(o, own.first));
-      kernels.convolve(columns_, {weights_.data() + o * taps, masks_.data(), rows, to,
-                                  out.row_stride, own.rows, epilogue_.bias[o], epilogue_.low,
-                                  epilogue_.high});
+      float* to = context.write(out_, out_.at(o, own.first) + own.sample * samples_.out_stride);
+      work.weights = weights_.data() + o * taps;
+      work.out = to;
+      work.bias = epilogue_.bias[o];
+      kernel_(columns_, work);
       if (epilogue_.activation.kind == ActivationKind::none) continue;
-      if (out.row_stride != out.width) {
+      if (out_.row_stride != out_.width) {
         activate(own, to);
         continue;
       }
@@ -173,7 +183,7 @@ void Depthwise::run_direct(const ThreadContext& context, Range items) const {
         activate_all();
         begin = to;
       }
-      end = to + own.rows * out.width;
+      end = to + own.rows * out_.width;
     }
   }
   activate_all();
@@ -197,7 +207,7 @@ void Depthwise::load(const ThreadContext& context, const Strip& own, float* to) 
   size_t inside = row < in.height ? std::min(in.height - row, count - before) : 0;
   std::memset(to, 0, before * row_floats_ * sizeof(float));
   if (inside)
-    SKINNY_CHOOSE(depthwise).pad({context.at(in.at(own.channel, row)), in.row_stride, inside,
+    SKINNY_CHOOSE(depthwise).pad({context.read(in_, in.at(own.channel, row)), in.row_stride, inside,
                                   in.width, shape_.stride[1], shape_.padding[1],
                                   to + before * row_floats_, residue_floats_, entries_});
   std::memset(to + (before + inside) * row_floats_, 0,
@@ -208,7 +218,7 @@ void Depthwise::convolve(const ThreadContext& context, const Strip& own, const f
   View out = out_.shifted(own.sample * samples_.out_stride);
   size_t each = out.channels / in_.channels;
   for (size_t o = own.channel * each; o < (own.channel + 1) * each; ++o) {
-    float* to = context.at(out.at(o, own.first));
+    float* to = context.write(out_, out.at(o, own.first));
     SKINNY_CHOOSE(depthwise).convolve(
         {offsets_.data() + first_[o], weights_.data() + first_[o], first_[o + 1] - first_[o]},
         {from, shape_.stride[0] * row_floats_, to, out.row_stride, own.rows, out.width,
@@ -240,8 +250,10 @@ size_t Depthwise::strip_floats() const { return product(rows_under(strip_rows_),
 
 size_t Depthwise::scratch(size_t) const {
   if (!direct_) return product(2, strip_floats());
-  // Padding is at most a kernel's side: as many rows, of one column each, may begin before the image.
-  return pointer_floats(rows_under(strip_rows_)) + columns_.kernel * (zeros_.size() + in_.width);
+  // Padding is at most a kernel's side: as many rows, of one column each, are copied at the beginning.
+  size_t rows = rows_under(strip_rows_), at_end = zeros_.size() / in_.row_stride + 1;
+  size_t copies = std::min(rows, columns_.kernel + at_end);
+  return pointer_floats(rows) + copies * (zeros_.size() + in_.width);
 }
 
 double Depthwise::work() const {

@@ -27,6 +27,8 @@ class Depthwise : public Step {
   void run(const ThreadContext& context) const override;
   size_t scratch(size_t n) const override;
   double work() const override;
+  bool reads(const View& value) const override { return in_.same_compact(value); }
+  bool writes(const View& value) const override { return out_.same_compact(value); }
 
  private:
   // A strip of rows of one channel of one sample.
@@ -38,6 +40,7 @@ class Depthwise : public Step {
   void plan_copies(const std::vector<float>& weights);
   Strip strip(size_t index) const;
   void next(Strip& strip) const;
+  bool reads_beside(const View& in, size_t row) const;
   const float** rows_of(const ThreadContext& context, const Strip& strip) const;
   bool advance(const float** rows, const Strip& strip) const;
   void run_direct(const ThreadContext& context, Range items) const;
@@ -57,6 +60,7 @@ class Depthwise : public Step {
   // Usual kernels, dense, read the rows where they lie.
   bool direct_;
   DepthwiseColumns columns_;
+  DenseDepthwiseKernel kernel_ = nullptr;
   std::vector<uint32_t> masks_;
   std::vector<float> zeros_;  // a row above or below the image
   // Others read copies of the rows under a strip, with their padding, by residues (PaddedRows).

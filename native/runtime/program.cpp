@@ -62,12 +62,27 @@ void store_results(const Program& program, const WorkItem& item, float* y,
     SKINNY_CHOOSE(strided).transpose(from, item.n, to, size, item.count, end - begin);
 }
 
-// All steps of a program. each(arena, n, task) does task(context) for every thread.
+// The caller's image `index` of `count`, if a program reads it where it lies, else null. All images fit
+// a cache then: a copy fetches from memory faster than kernels do.
+const float* image_in_place(const Program& program, const Images& x, size_t index, size_t count) {
+  constexpr size_t cached = size_t{1} << 22;  // floats
+  size_t size = program.in.size();
+  bool in_place = x.floats && count * size <= cached && program.reads_image();
+  return in_place ? x.floats + index * size : nullptr;
+}
+
+// All steps of a program. each(arena, n, task) does task(context) for every thread. source, target:
+// the caller's memory, where the first step reads it and the last one writes it.
 template <class Each>
-void run_steps(const Program& program, float* arena, size_t n, const Each& each, double* seconds) {
+void run_steps(const Program& program, float* arena, size_t n, const Each& each, double* seconds,
+               const float* source = nullptr, float* target = nullptr) {
   for (size_t i = 0; i < program.steps.size(); ++i) {
     double start = seconds ? now() : 0;
-    each(arena, n, [&](const ThreadContext& context) { program.steps[i]->run(context); });
+    each(arena, n, [&](ThreadContext context) {
+      context.source = i == 0 ? source : nullptr;
+      context.target = i + 1 == program.steps.size() ? target : nullptr;
+      program.steps[i]->run(context);
+    });
     if (seconds) seconds[i] += now() - start;
   }
 }
@@ -207,9 +222,14 @@ void Engine::run_chunk(const Images& x, size_t images, float* y, size_t threads,
   auto run_head = [&](const WorkItem& item, const Images& of, size_t from, float* arena,
                       const auto& each, double* timed) {
     const Program& head = program(item.mode);
-    each(arena, item.n,
-         [&](const ThreadContext& context) { load_images(head, of, from, item, context); });
-    run_steps(head, arena, item.n, each, timed);
+    const float* source = item.n == 1 ? image_in_place(head, of, from, images) : nullptr;
+    bool in_place = item.n == 1 && !has_tail() && head.writes_result();
+    if (!source)
+      each(arena, item.n,
+           [&](const ThreadContext& context) { load_images(head, of, from, item, context); });
+    run_steps(head, arena, item.n, each, timed, source,
+              in_place ? y + item.first * head.out.size() : nullptr);
+    if (in_place) return;
     each(arena, item.n, [&](const ThreadContext& context) {
       if (!has_tail()) return store_results(head, item, y, context);
       auto [begin, end] = context.partition(features);
@@ -248,10 +268,12 @@ void Engine::run_chunk(const Images& x, size_t images, float* y, size_t threads,
       divide(item.first, item.first + item.count,
              [&](size_t i, float* arena, const auto& each, size_t rank) {
                float* to = between + (i - item.first) * each_size;
-               each(arena, 1, [&](const ThreadContext& context) {
-                 load_images(prefix, x, i, {Mode::prefix, i, 1, 1}, context);
-               });
-               run_steps(prefix, arena, 1, each, times(Mode::prefix, rank));
+               const float* source = image_in_place(prefix, x, i, images);
+               if (!source)
+                 each(arena, 1, [&](const ThreadContext& context) {
+                   load_images(prefix, x, i, {Mode::prefix, i, 1, 1}, context);
+                 });
+               run_steps(prefix, arena, 1, each, times(Mode::prefix, rank), source);
                each(arena, 1, [&](const ThreadContext& context) {
                  auto [begin, end] = context.partition(each_size);
                  std::memcpy(to + begin, context.at(prefix.out.offset + begin),

@@ -13,10 +13,14 @@ namespace skinny {
 // The steps from one value to another, for images interleaved n at a time.
 struct Program {
   View in, out;  // `out` is compact
+  bool read_once = false;  // only the first step reads `in`
   size_t positions = 0;  // of the arena
   std::vector<std::shared_ptr<const Step>> steps;
 
   size_t scratch(size_t n) const;
+  // Whether the first step may read the caller's image, and the last one write the caller's result.
+  bool reads_image() const { return read_once && !steps.empty() && steps.front()->reads(in); }
+  bool writes_result() const { return !steps.empty() && steps.back()->writes(out); }
 };
 
 // The caller's images: bytes or floats, [image][channel][row][column].

@@ -163,7 +163,7 @@ void SpaceToDepth::run_channel(const ThreadContext& context, size_t sample, size
   zero({rows.end, out.height});
   auto from = [&](size_t y) {
     auto from_y = static_cast<size_t>(static_cast<int64_t>(y) * stride_y + row[i]);
-    return context.at(from_view.at(source, from_y)) + column[i] * static_cast<int64_t>(n);
+    return context.read(in, from_view.at(source, from_y)) + column[i] * static_cast<int64_t>(n);
   };
   if (n == 1) {
     SKINNY_CHOOSE(strided).take({from(rows.begin), to(rows.begin),

@@ -38,8 +38,18 @@ struct ThreadContext {
   float* scratch;      // this thread's own
   size_t rank, size;   // of the team
   Mistake* mistake = nullptr;
+  // The caller's memory, if a step reads its input or writes its output there, compact, and not in
+  // the arena.
+  const float* source = nullptr;
+  float* target = nullptr;
 
   float* at(size_t position) const { return arena + position * n; }
+  const float* read(const View& in, size_t position) const {
+    return source ? source + (position - in.offset) : at(position);
+  }
+  float* write(const View& out, size_t position) const {
+    return target ? target + (position - out.offset) : at(position);
+  }
   // This thread's range of [0, count).
   Range partition(size_t count) const { return skinny::partition(count, rank, size); }
 };
@@ -56,6 +66,10 @@ class Step {
   // About how many nanoseconds one thread takes for one image, which tells how many threads the
   // step is worth; a tensor program asks for it.
   virtual double work() const { return 0; }
+  // Whether a value is its input, or its output, and may lie in the caller's memory: the step reads
+  // and writes nothing beside it.
+  virtual bool reads(const View& /*value*/) const { return false; }
+  virtual bool writes(const View& /*value*/) const { return false; }
   // Makes code for the step, of at most `most` bytes, unless it was asked for before. Others may run
   // the step meanwhile, and until the writer has finished.
   virtual void generate(size_t /*n*/, size_t /*most*/, jit::CodeWriter& /*writer*/) const {}
@@ -238,6 +252,7 @@ class SpaceToDepth : public Step {
   std::vector<int64_t> row, column;
 
   void run(const ThreadContext& context) const override;
+  bool reads(const View& value) const override { return in.same_compact(value); }
   double work() const override;
 
  private:

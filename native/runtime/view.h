@@ -33,6 +33,10 @@ struct View {
   bool compact() const {
     return origin == 0 && row_stride == width && channel_stride == height * width;
   }
+  // Whether both are the same floats, without gaps; their shapes may differ.
+  bool same_compact(const View& other) const {
+    return compact() && other.compact() && offset == other.offset && size() == other.size();
+  }
 };
 
 inline size_t divide_up(size_t count, size_t unit) { return (count + unit - 1) / unit; }

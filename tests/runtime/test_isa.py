@@ -10,7 +10,10 @@ import pytest
 from skinny import native
 
 HERE = Path(__file__).parent
-FILES = [HERE / "test_kernels.py", HERE / "test_pooling.py", *sorted(HERE.glob("test_tensor_*.py"))]
+FILES = [
+    *(HERE / f"test_{name}.py" for name in ("kernels", "pooling", "in_place")),
+    *sorted(HERE.glob("test_tensor_*.py")),
+]
 
 
 def others() -> list[str]:

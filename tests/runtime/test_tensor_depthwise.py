@@ -138,11 +138,28 @@ def test_dense_square_kernels_equal_numpys(data):
           gap=data.draw(st.sampled_from([0, 2])), threads=data.draw(st.integers(1, 3)))  # fmt: skip
 
 
-def test_what_lies_beside_a_row_does_not_enter_it():
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_images_of_few_columns_equal_numpys(data):
+    """With AVX-512, rows of output that fill at most half a vector are computed two in a vector."""
+    kernel, stride = data.draw(st.sampled_from([(3, 1), (3, 2), (5, 1), (5, 2), (7, 1)]))
+    height, width = data.draw(st.integers(1, 40)), data.draw(st.integers(1, 17))
+    size = tuple((side - 1) // stride + 1 for side in (height, width))
+    channels = data.draw(st.integers(1, 4))
+    x, weights, bias = example(
+        data.draw(st.integers(1, 2)), channels, height, width, 2 * channels, (kernel, kernel),
+        data.draw(st.integers(0, 9)),
+    )  # fmt: skip
+    check(x, weights, bias, Shape((stride, stride), (kernel // 2,) * 2), size,
+          gap=data.draw(st.sampled_from([0, 2])), threads=data.draw(st.integers(1, 3)))  # fmt: skip
+
+
+@pytest.mark.parametrize(("height", "width"), [(9, 13), (7, 7)])
+def test_what_lies_beside_a_row_does_not_enter_it(height, width):
     """Infinities in the neighbouring rows and channels, which are read beside a row and masked."""
-    x, weights, bias = example(1, 3, 9, 13, 3, (3, 3))
+    x, weights, bias = example(1, 3, height, width, 3, (3, 3))
     x[0, 0], x[0, 2] = np.inf, np.nan
-    shape, size = Shape(padding=(1, 1)), (9, 13)
+    shape, size = Shape(padding=(1, 1)), (height, width)
     result = depthwise(x, weights, bias, shape, size)
     wanted = reference(x[:, 1:2], weights[1:2], bias[1:2], shape, size)
     np.testing.assert_allclose(result[:, 1:2], wanted, rtol=1e-4, atol=1e-4)

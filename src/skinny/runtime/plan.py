@@ -93,16 +93,15 @@ class Draft:
     def _one_by_one(self, head: list[Layer], programs: Mapping[Mode, Program]) -> bool:
         """Whether all images of a batch run one by one: vectors of images are for sparse weights,
         whose code and indices are read once for all of them, and for small images, whose rows
-        would not fill vectors."""
-        if programs[Mode.interleaved].positions <= _CACHED_VALUES // self.engine.lanes():
+        would not fill vectors, unless there are depthwise layers, whose kernels are for one."""
+        convolutions = [layer for layer in head if layer.op == "conv"]
+        others = [x for x in convolutions if not is_depthwise(programs[Mode.single], x)]
+        if any(self.kernels.kernel(layer.node) != "dense" for layer in others):
             return False
-        total = 0
-        for layer in head:
-            if layer.op == "conv":
-                depthwise = is_depthwise(programs[Mode.single], layer)
-                if not depthwise and self.kernels.kernel(layer.node) != "dense":
-                    return False
-                total += math.prod(self.kernels.shape(layer.node))
+        small = programs[Mode.interleaved].positions <= _CACHED_VALUES // self.engine.lanes()
+        if small and len(others) == len(convolutions):
+            return False
+        total = sum(math.prod(self.kernels.shape(layer.node)) for layer in convolutions)
         return 0 < total <= _CACHED_WEIGHTS
 
     def _program(self, mode: Mode) -> Program:

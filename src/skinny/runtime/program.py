@@ -117,6 +117,7 @@ class Program:
             positions=self.positions,
             source=self.view(start),
             target=out._replace(offset=self.view(end).offset),
+            read_once=start != end and self._buffers[start].last == 0,
         )
         for emit in self._emits:
             emit()
