@@ -213,11 +213,11 @@ void bind_jit(nb::module_& m) {
   bind_assembler(m);
   nb::class_<Form>(m, "CodeForm")
       .def("__init__",  // of one channel
-           [](Form* self, size_t rows, size_t vectors) {
-             new (self) Form(checked(jit::one_channel(rows, vectors)));
+           [](Form* self, size_t rows, size_t vectors, int64_t row_stride) {
+             new (self) Form(checked(jit::one_channel(rows, vectors, row_stride)));
            },
-           arg("rows"), arg("vectors"))
-      .def_static("six_channels", [] { return jit::six_channels; })
+           arg("rows"), arg("vectors"), arg("row_stride"))
+      .def_static("six_channels", &jit::six_channels, arg("by_four"))
       .def_static("many_channels", [] { return jit::many_channels; })
       .def_ro("channels", &Form::channels)
       .def_ro("rows", &Form::rows)

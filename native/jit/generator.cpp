@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "require.h"
 
@@ -17,7 +18,8 @@ constexpr Reg patches = Reg::r8, residual = Reg::r9, next_code = Reg::r10,
 constexpr Reg row_stride = Reg::r8, row_stride_3 = Reg::r9, row_stride_5 = Reg::r10,
               row_stride_7 = Reg::r11, at = Reg::rax;
 
-constexpr size_t long_code = 65536;  // of a function for single channels
+// Of a function for single channels: tiles take turns, and each has to load its input again.
+constexpr size_t long_code = 192 << 10;
 constexpr size_t line = 64;
 constexpr size_t bytes_per_weight = 11, bytes_per_row = 20;  // of code, about
 
@@ -43,6 +45,14 @@ Address Generator::next(float value) {
   }
   stream_.push_back(value);
   return {values, position - stream_base_};
+}
+
+// The weights by tap from `index` on, with zeros after the last.
+Address Generator::next_four(size_t index) {
+  Address found = next(by_tap_[index].value);
+  for (size_t i = index + 1; i < index + 4; ++i)
+    stream_.push_back(i < by_tap_.size() ? by_tap_[i].value : 0);
+  return found;
 }
 
 Chunk Generator::open(size_t row) {
@@ -91,12 +101,13 @@ void Generator::add_single(const Block& block, std::vector<Chunk>& chunks) {
     if (chunks.empty() || code_.size() - chunks.back().code > long_code) {
       if (!chunks.empty()) close(chunks.back());
       chunks.push_back(open(row));
+      if (prefetches(block)) code_.mov(next_code, {Reg::rsp, 8});
     }
     const NonZero* end = begin;
     while (end != last && end->row == row) ++end;
     if (begin != end || block.bias || block.last) {
       begin_sums(block, row, 1);
-      add_alone(block, begin, end);
+      add_alone(block, chunks.back(), begin, end);
       finish_sums(block, 1);
     }
     code_.add(out, out_stride);
@@ -216,14 +227,78 @@ Address Generator::patch(size_t row, size_t vector) const {
   }
 }
 
-void Generator::add_alone(const Block& block, const NonZero* begin, const NonZero* end) {
-  constexpr Vector weight{15};
-  for (const NonZero* w = begin; w != end; ++w) {
-    code_.vbroadcastss(weight, next(w->value));
-    code_.lea(at, {in, displacement(block, w->tap, patch_bias())});
-    for (size_t r = 0; r < form_.rows; ++r)
-      for (size_t v = 0; v < form_.vectors; ++v)
-        code_.vfmadd231ps(sum(0, r * form_.vectors + v), weight, patch(r, v));
+// Where, among the vectors of tap `a`, the vector (row, vector) of tap `b` lies, if it does.
+std::optional<size_t> Generator::position(const Block& block, const NonZero& a, const NonZero& b,
+                                          size_t row, size_t vector) const {
+  auto lanes = static_cast<int64_t>(form_.lanes()), vectors = static_cast<int64_t>(form_.vectors);
+  int64_t apart = int64_t{(*block.offsets)[b.tap]} - (*block.offsets)[a.tap];
+  for (size_t r = 0; r < form_.rows; ++r) {
+    int64_t from = apart + static_cast<int64_t>(vector) * lanes +
+                   (static_cast<int64_t>(row) - static_cast<int64_t>(r)) * form_.row_stride;
+    if (from >= 0 && from % lanes == 0 && from / lanes < vectors)
+      return r * form_.vectors + static_cast<size_t>(from / lanes);
+  }
+  return std::nullopt;
+}
+
+// Whether the patches of two taps have vectors in common: of neighbours in a kernel's row where images
+// are interleaved, of those in a column where a patch has several rows.
+bool Generator::overlap(const Block& block, const NonZero& a, const NonZero& b) const {
+  for (size_t row : {size_t{0}, form_.rows - 1})
+    for (size_t vector : {size_t{0}, form_.vectors - 1})
+      if (position(block, a, b, row, vector)) return true;
+  return false;
+}
+
+// Taps whose patches overlap are a group, in which each vector is loaded once.
+void Generator::add_alone(const Block& block, Chunk& chunk, const NonZero* begin,
+                          const NonZero* end) {
+  constexpr size_t most = 4, nearby = 16;  // of a group; how far its taps are searched
+  constexpr Vector input{12}, four{13};
+  auto weight = [](size_t k) { return Vector{static_cast<uint8_t>(8 + k)}; };
+  by_tap_.assign(begin, end);
+  std::vector<size_t> sizes;
+  for (size_t i = 0; i < by_tap_.size(); i += sizes.back()) {
+    NonZero* group = by_tap_.data() + i;
+    size_t size = 1, stop = std::min(nearby, by_tap_.size() - i);
+    for (size_t j = 1; j < stop && size < most; ++j)
+      if (overlap(block, group[size - 1], group[j])) {
+        std::rotate(group + size, group + j, group + j + 1);
+        ++size;
+      }
+    sizes.push_back(size);
+  }
+  size_t i = 0;
+  for (size_t size : sizes) {
+    const NonZero* group = by_tap_.data() + i;
+    for (size_t k = 0; k < size; ++k, ++i) {
+      if (i % 4 == 0) code_.vbroadcastf128(four, next_four(i));
+      code_.vpermilps(weight(k), four, i % 4);
+    }
+    if (prefetches(block) &&  // of the next function, which is about as long as this one
+        chunk.code_lines * line * block.patches < code_.size() - chunk.code)
+      code_.prefetcht1({next_code, static_cast<int32_t>(chunk.code_lines++ * line)});
+    code_.lea(at, {in, displacement(block, group[0].tap, patch_bias())});
+    for (size_t k = 0; k < size; ++k)
+      for (size_t r = 0; r < form_.rows; ++r)
+        for (size_t v = 0; v < form_.vectors; ++v) {
+          auto place = [&](size_t other) { return position(block, group[other], group[k], r, v); };
+          size_t other = 0;
+          while (other < k && !place(other)) ++other;
+          if (other < k) continue;  // that one read it
+          Address from = patch(r, v);
+          from.disp += displacement(block, group[k].tap, 0) - displacement(block, group[0].tap, 0);
+          while (++other < size && !place(other)) {
+          }
+          if (other == size) {
+            code_.vfmadd231ps(sum(0, r * form_.vectors + v), weight(k), from);
+            continue;
+          }
+          code_.vmovups(input, from);
+          for (other = k; other < size; ++other)
+            if (std::optional<size_t> found = place(other))
+              code_.vfmadd231ps(sum(0, *found), weight(other), input);
+        }
   }
 }
 
@@ -278,7 +353,7 @@ void Generator::add_together(const Block& block, const Chunk& chunk, size_t rows
   size_t prefetched = 0, lines = wanted.count();
   bool wide = form_.width == Width::bits512;
   auto first = static_cast<uint8_t>(form_.channels * form_.vectors);  // of the input's registers
-  Vector weight{static_cast<uint8_t>(first + form_.vectors)};
+  Vector weight{static_cast<uint8_t>(first + form_.vectors)}, four{15};
   auto input = [&](size_t v) { return Vector{static_cast<uint8_t>(first + v)}; };
   for (size_t i = 0; i < by_tap_.size();) {
     size_t tap = by_tap_[i].tap, stop = i;
@@ -295,8 +370,14 @@ void Generator::add_together(const Block& block, const Chunk& chunk, size_t rows
       // Evenly among the multiplications, which take longer than a line from memory.
       for (; prefetched * by_tap_.size() < lines * i; ++prefetched) prefetch(wanted, prefetched);
       size_t channel = by_tap_[i].row - chunk.row;
-      Address value = next(by_tap_[i].value);
-      if (!wide) code_.vbroadcastss(weight, value);
+      Address value{};
+      if (form_.by_four) {
+        if (i % 4 == 0) code_.vbroadcastf128(four, next_four(i));
+        code_.vpermilps(weight, four, i % 4);
+      } else {
+        value = next(by_tap_[i].value);
+        if (!wide) code_.vbroadcastss(weight, value);
+      }
       for (size_t v = 0; v < form_.vectors; ++v)
         if (wide)
           code_.vfmadd231ps_broadcast(sum(channel, v), input(v), value);
