@@ -104,7 +104,18 @@ void bind_assembler(nb::module_& m) {
            [=](Assembler& self, unsigned x, unsigned y, int32_t d, unsigned i, unsigned s) {
              self.vbroadcastss(vector(x), at(y, d, i, s));
            },
-           to, base, disp, index, scale);
+           to, base, disp, index, scale)
+      .def("vbroadcastf128",
+           [=](Assembler& self, unsigned x, unsigned y, int32_t d, unsigned i, unsigned s) {
+             self.vbroadcastf128(vector(x), at(y, d, i, s));
+           },
+           to, base, disp, index, scale)
+      .def("vpermilps",
+           [=](Assembler& self, unsigned x, unsigned y, unsigned number) {
+             require(number < 4, "there are four floats in 128 bits");
+             self.vpermilps(vector(x), vector(y), number);
+           },
+           to, from, arg("number"));
   using One = void (Assembler::*)(const Address&);
   auto prefetch = [&](const char* name, One method) {
     assembler.def(name,
