@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 NOT_BENCHMARKS = {"__init__", "__main__", "common", "zoo"}
+WITH_OPTIONS = ("builds", "dense", "inference", "int8")
 ALL = sorted(path.stem for path in Path(__file__).parent.glob("*.py"))
 
 
@@ -15,8 +16,8 @@ def main() -> None:
     chosen, options = given[:end] or names, given[end:]
     if unknown := set(chosen) - set(names):
         sys.exit(f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join(names)}")
-    if options and chosen not in (["dense"], ["inference"], ["int8"]):
-        sys.exit("dense, inference and int8 take options: python -m benchmarks inference --help")
+    if options and (len(chosen) > 1 or chosen[0] not in WITH_OPTIONS):
+        sys.exit(f"{', '.join(WITH_OPTIONS)} take options: python -m benchmarks inference --help")
     for name in chosen:
         print(f"== {name}", flush=True)
         benchmark = importlib.import_module(f"benchmarks.{name}").main

@@ -104,7 +104,18 @@ void bind_assembler(nb::module_& m) {
            [=](Assembler& self, unsigned x, unsigned y, int32_t d, unsigned i, unsigned s) {
              self.vbroadcastss(vector(x), at(y, d, i, s));
            },
-           to, base, disp, index, scale);
+           to, base, disp, index, scale)
+      .def("vbroadcastf128",
+           [=](Assembler& self, unsigned x, unsigned y, int32_t d, unsigned i, unsigned s) {
+             self.vbroadcastf128(vector(x), at(y, d, i, s));
+           },
+           to, base, disp, index, scale)
+      .def("vpermilps",
+           [=](Assembler& self, unsigned x, unsigned y, unsigned number) {
+             require(number < 4, "there are four floats in 128 bits");
+             self.vpermilps(vector(x), vector(y), number);
+           },
+           to, from, arg("number"));
   using One = void (Assembler::*)(const Address&);
   auto prefetch = [&](const char* name, One method) {
     assembler.def(name,
@@ -213,11 +224,11 @@ void bind_jit(nb::module_& m) {
   bind_assembler(m);
   nb::class_<Form>(m, "CodeForm")
       .def("__init__",  // of one channel
-           [](Form* self, size_t rows, size_t vectors) {
-             new (self) Form(checked(jit::one_channel(rows, vectors)));
+           [](Form* self, size_t rows, size_t vectors, int64_t row_stride) {
+             new (self) Form(checked(jit::one_channel(rows, vectors, row_stride)));
            },
-           arg("rows"), arg("vectors"))
-      .def_static("six_channels", [] { return jit::six_channels; })
+           arg("rows"), arg("vectors"), arg("row_stride"))
+      .def_static("six_channels", &jit::six_channels, arg("by_four"))
       .def_static("many_channels", [] { return jit::many_channels; })
       .def_ro("channels", &Form::channels)
       .def_ro("rows", &Form::rows)

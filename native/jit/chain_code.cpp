@@ -34,8 +34,8 @@ ChainCode::ChainCode(const std::vector<Stage>& stages, const TapOffsets& offsets
                      const std::optional<Bounds>& residual, bool join_channels, size_t strip_vectors,
                      const Ahead& ahead, CodeWriter& writer) {
   auto lanes = static_cast<size_t>(SKINNY_CHOOSE(tile).lanes);
-  size_t taken = 0, non_zeros = 0;
-  for (const Stage& stage : stages) non_zeros += stage.weights->dense() ? 0 : stage.weights->values();
+  size_t taken = 0, tiles = 0;
+  for (const TileShape& shape : shapes) tiles += shape.count;
   for (size_t s = 0; s < stages.size(); ++s) {
     const Stage& stage = stages[s];
     const ConvWeights& weights = *stage.weights;
@@ -43,12 +43,11 @@ ChainCode::ChainCode(const std::vector<Stage>& stages, const TapOffsets& offsets
     std::shared_ptr<const TileCode> any_shape;
     for (const TileShape& shape : shapes) {
       size_t floats = shape.vectors * lanes;
+      ptrdiff_t stride = s == 0 && row_stride ? row_stride : static_cast<ptrdiff_t>(floats);
       std::optional<Form> form = choose(
           isa(), {weights.dense(), weights.outputs(), weights.taps(), weights.block_count(),
-                  weights.values(), shape.rows, shape.vectors, shape.count,
-                  input_bytes(taps, s == 0 ? row_stride : static_cast<ptrdiff_t>(floats),
-                              shape.rows, floats),
-                  non_zeros});
+                  weights.values(), shape.rows, shape.vectors, stride, shape.count, tiles,
+                  input_bytes(taps, stride, shape.rows, floats), writer.bytes()});
       if (!form) continue;
       std::shared_ptr<const TileCode> code = form->channels > 1 ? any_shape : nullptr;
       if (!code) {
@@ -57,11 +56,16 @@ ChainCode::ChainCode(const std::vector<Stage>& stages, const TapOffsets& offsets
         Ahead own;
         if (wide && s == 0) own.in = ahead.in;
         if (wide && s + 1 == stages.size()) own.out = ahead.out;
+        // For how many patches code is run that prefetches what comes next.
+        size_t patches = 0;
+        if (wide && strip_vectors <= few_vectors) patches = strip_vectors;
+        if (form->channels == 1)
+          patches = std::max<size_t>(1, strip_vectors / (shape.rows * shape.vectors));
         Bounds bounds = adds ? *residual : Bounds{stage.epilogue.low, stage.epilogue.high};
         code = TileCode::make(weights, taps, stage.bias, bounds.low, bounds.high, *form,
                               most - taken, writer, adds,
                               join_channels && weights.outputs() >= joined_outputs,
-                              wide && strip_vectors <= few_vectors ? strip_vectors : 0, own);
+                              patches, own);
         if (!code) continue;
         taken += std::min(code->bytes(), most - taken);
         if (form->channels > 1) any_shape = code;

@@ -26,7 +26,8 @@ class ChainCode {
     float low, high;
   };
 
-  // offsets, row_stride: where the first stage's taps and the rows of its tiles lie. most: bytes that
+  // offsets, row_stride: where the first stage's taps and the rows of its tiles lie; 0: next to each
+  // other. most: bytes that
   // the code may take. residual: if code for AVX-512 is to add one.
   // join_channels: unless threads split the channels of a layer. strip_vectors: how many the
   // code of a layer is run for, one after the other. ahead: of what the first stage reads and the

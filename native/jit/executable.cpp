@@ -96,6 +96,7 @@ std::optional<Executable> CodeWriter::add(const std::vector<uint8_t>& code) {
     pages_ = std::move(fresh);
   }
   CodePages& pages = *pages_;
+  bytes_ += code.size();
   Executable made(pages_, pages.data + pages.written + pages.rest.size(), code.size());
   for (auto at = code.begin(); at != code.end();) {
     auto room = static_cast<ptrdiff_t>(huge_page - pages.rest.size());

@@ -42,8 +42,10 @@ class CodeWriter {
   // None where the system refuses memory. The code is ready after `finish` at the latest.
   std::optional<Executable> add(const std::vector<uint8_t>& code);
   void finish();
+  size_t bytes() const { return bytes_; }  // of all code so far
 
  private:
+  size_t bytes_ = 0;
   std::shared_ptr<CodePages> pages_;  // that are written
 };
 

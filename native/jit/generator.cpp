@@ -3,22 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
+#include "registers.h"
 #include "require.h"
 
 namespace skinny::jit {
 namespace {
 
-// The registers of a function: its arguments in the order of the System V calling convention, and
-// others that the caller saves.
-constexpr Reg in = Reg::rdi, out = Reg::rsi, out_stride = Reg::rdx, values = Reg::rcx;
-constexpr Reg patches = Reg::r8, residual = Reg::r9, next_code = Reg::r10,
-              next_stream = Reg::r11;  // of grouped channels
-constexpr Reg row_stride = Reg::r8, row_stride_3 = Reg::r9, row_stride_5 = Reg::r10,
-              row_stride_7 = Reg::r11, at = Reg::rax;
-
-constexpr size_t long_code = 65536;  // of a function for single channels
-constexpr size_t line = 64;
 constexpr size_t bytes_per_weight = 11, bytes_per_row = 20;  // of code, about
 // Complete sums of so many channels, at least, are clamped and stored between the taps of others:
 // a bound is loaded once for all of them.
@@ -46,6 +38,14 @@ Address Generator::next(float value) {
   }
   stream_.push_back(value);
   return {values, position - stream_base_};
+}
+
+// The weights by tap from `index` on, with zeros after the last.
+Address Generator::next_four(size_t index) {
+  Address found = next(by_tap_[index].value);
+  for (size_t i = index + 1; i < index + 4; ++i)
+    stream_.push_back(i < by_tap_.size() ? by_tap_[i].value : 0);
+  return found;
 }
 
 Chunk Generator::open(size_t row) {
@@ -84,29 +84,6 @@ std::vector<Chunk> Generator::add(const Block& block) {
   else
     add_grouped(block, chunks);
   return chunks;
-}
-
-// One function for many channels, which walks through `out`.
-void Generator::add_single(const Block& block, std::vector<Chunk>& chunks) {
-  const NonZero* begin = block.weights.data();
-  const NonZero* last = begin + block.weights.size();
-  for (size_t row = 0; row < block.rows; ++row) {
-    if (chunks.empty() || code_.size() - chunks.back().code > long_code) {
-      if (!chunks.empty()) close(chunks.back());
-      chunks.push_back(open(row));
-    }
-    const NonZero* end = begin;
-    while (end != last && end->row == row) ++end;
-    if (begin != end || block.bias || block.last) {
-      begin_sum(block, row, 0, out);
-      add_alone(block, begin, end);
-      if (block.last) clamp(0, form_.rows * form_.vectors, block.low, block.high);
-      store_sum(0, out);
-    }
-    code_.add(out, out_stride);
-    begin = end;
-  }
-  close(chunks.back());
 }
 
 // A function for each group of channels, all of which but the last are full: the share of taps that
@@ -180,100 +157,76 @@ int32_t Generator::displacement(const Block& block, size_t tap, int32_t beyond) 
   return 4 * (*block.offsets)[tap] + beyond;
 }
 
-// Where a vector of the patch lies, from `at`. The row strides' multiples are 1 to 7.
-Address Generator::patch(size_t row, size_t vector) const {
-  auto disp = static_cast<int32_t>(vector) * vector_bytes() - patch_bias();
-  switch (row) {
-    case 0: return {at, disp};
-    case 1: return {at, disp, row_stride, 1};
-    case 2: return {at, disp, row_stride, 2};
-    case 3: return {at, disp, row_stride_3, 1};
-    case 4: return {at, disp, row_stride, 4};
-    case 5: return {at, disp, row_stride_5, 1};
-    case 6: return {at, disp, row_stride_3, 2};
-    default: return {at, disp, row_stride_7, 1};
-  }
-}
-
-void Generator::add_alone(const Block& block, const NonZero* begin, const NonZero* end) {
-  constexpr Vector weight{15};
-  for (const NonZero* w = begin; w != end; ++w) {
-    code_.vbroadcastss(weight, next(w->value));
-    code_.lea(at, {in, displacement(block, w->tap, patch_bias())});
-    for (size_t r = 0; r < form_.rows; ++r)
-      for (size_t v = 0; v < form_.vectors; ++v)
-        code_.vfmadd231ps(sum(0, r * form_.vectors + v), weight, patch(r, v));
-  }
-}
-
-void Generator::prefetch_next(const Chunk& chunk, size_t number) {
-  if (number < chunk.code_lines)
-    code_.prefetcht1({next_code, static_cast<int32_t>(number * line)});
-  else
-    code_.prefetcht1({next_stream, static_cast<int32_t>((number - chunk.code_lines) * line)});
-}
-
 // The taps of the first channel, then those of the second that are not among them, and so on: sums
 // become complete one after the other, and storing them, which takes two cycles for a vector of 512
 // bits, goes on beside multiplications.
+void Generator::order_by_tap(const Block& block, size_t first_row, const NonZero* begin,
+                             const NonZero* end) {
+  ends_.assign(block.offsets->size() + 1, 0);
+  for (const NonZero* w = begin; w != end; ++w) ++ends_[w->tap + 1];
+  std::partial_sum(ends_.begin(), ends_.end(), ends_.begin());
+  sorted_.resize(static_cast<size_t>(end - begin));
+  for (const NonZero* w = begin; w != end; ++w) sorted_[ends_[w->tap]++] = *w;
+  by_tap_.clear();
+  taps_.clear();
+  read_.assign(block.offsets->size(), false);
+  for (const NonZero* w = begin; w != end; ++w) {
+    if (read_[w->tap]) continue;
+    read_[w->tap] = true;
+    size_t first = w->tap ? ends_[w->tap - 1] : 0, stop = ends_[w->tap];
+    taps_.push_back({by_tap_.size(), by_tap_.size() + stop - first, w->row - first_row});
+    by_tap_.insert(by_tap_.end(), sorted_.data() + first, sorted_.data() + stop);
+  }
+}
+
 void Generator::add_together(const Block& block, const Chunk& chunk, size_t rows,
                              const NonZero* begin, const NonZero* end) {
-  counts_.assign(block.offsets->size() + 1, 0);
-  for (const NonZero* w = begin; w != end; ++w) ++counts_[w->tap + 1];
-  for (size_t tap = 1; tap < counts_.size(); ++tap) counts_[tap] += counts_[tap - 1];
-  by_tap_.resize(static_cast<size_t>(end - begin));
-  for (const NonZero* w = begin; w != end; ++w) by_tap_[counts_[w->tap]++] = *w;
-
-  read_.assign(block.offsets->size(), false);
+  order_by_tap(block, chunk.row, begin, end);
   begun_.assign(rows, !block.bias);
-  multiplied_ = prefetched_ = 0;
-  if (!block.bias) {
-    code_.mov(at, out);
-    for (size_t c = 0; c < rows; ++c) {
-      begin_sum(block, chunk.row + c, c, at);
-      if (c + 1 < rows) code_.add(at, out_stride);
-    }
+  if (!block.bias) code_.mov(at, out);
+  for (size_t c = 0; !block.bias && c < rows; ++c) {
+    begin_sum(block, chunk.row + c, c, at);
+    if (c + 1 < rows) code_.add(at, out_stride);
   }
   size_t finished = 0;
-  for (const NonZero* w = begin; w != end; ++w) {
-    size_t complete = w->row - chunk.row;
-    if (complete >= finished + stored_at_once) {
-      finish_sums(block, chunk, finished, complete);
-      finished = complete;
+  for (const TapWeights& own : taps_) {
+    if (own.complete >= finished + stored_at_once) {
+      finish_sums(block, chunk, finished, own.complete);
+      finished = own.complete;
     }
-    if (!read_[w->tap]) add_tap(block, chunk, w->tap);
-    read_[w->tap] = true;
+    add_tap(block, chunk, own);
   }
   finish_sums(block, chunk, finished, rows);
 }
 
-void Generator::add_tap(const Block& block, const Chunk& chunk, size_t tap) {
+void Generator::add_tap(const Block& block, const Chunk& chunk, const TapWeights& own) {
   // The functions of a block take turns: each prefetches the input of some of the taps it reads.
   size_t functions = (block.rows + form_.channels - 1) / form_.channels;
-  size_t turn = chunk.row / form_.channels;
-  size_t lines = chunk.code_lines + chunk.stream_lines;
-  bool wide = form_.width == Width::bits512;
+  size_t turn = chunk.row / form_.channels, tap = by_tap_[own.begin].tap;
+  bool wide = form_.width == Width::bits512, shared = wide || own.end - own.begin > 1;
   auto first = static_cast<uint8_t>(form_.channels * form_.vectors);  // of the input's registers
-  Vector weight{static_cast<uint8_t>(first + form_.vectors)};
+  Vector weight{static_cast<uint8_t>(first + form_.vectors)}, four{15};
   auto input = [&](size_t v) { return Vector{static_cast<uint8_t>(first + v)}; };
   auto from = [&](size_t v) {
     return Address{in, displacement(block, tap, static_cast<int32_t>(v) * vector_bytes())};
   };
-  size_t i = tap ? counts_[tap - 1] : 0, stop = counts_[tap];
-  bool shared = wide || stop - i > 1;
   if (shared)
     for (size_t v = 0; v < form_.vectors; ++v) code_.vmovups(input(v), from(v));
   if (block.ahead.in && tap % functions == turn)
     code_.prefetcht1({in, displacement(block, tap, block.ahead.in)});
-  for (; i < stop; ++i, ++multiplied_) {
-    // Evenly among the multiplications, which take longer than a line from memory.
-    for (; prefetched_ * by_tap_.size() < lines * multiplied_; ++prefetched_)
-      prefetch_next(chunk, prefetched_);
+  for (size_t i = own.begin; i < own.end; ++i) {
+    prefetch_next(chunk, i);
     size_t channel = by_tap_[i].row - chunk.row;
     if (!begun_[channel]) begin_sum(block, by_tap_[i].row, channel, out);
     begun_[channel] = true;
-    Address value = next(by_tap_[i].value);
-    if (!wide) code_.vbroadcastss(weight, value);
+    Address value{};
+    if (form_.by_four) {
+      if (i % 4 == 0) code_.vbroadcastf128(four, next_four(i));
+      code_.vpermilps(weight, four, i % 4);
+    } else {
+      value = next(by_tap_[i].value);
+      if (!wide) code_.vbroadcastss(weight, value);
+    }
     for (size_t v = 0; v < form_.vectors; ++v)
       if (wide)
         code_.vfmadd231ps_broadcast(sum(channel, v), input(v), value);
@@ -282,6 +235,18 @@ void Generator::add_tap(const Block& block, const Chunk& chunk, size_t tap) {
       else
         code_.vfmadd231ps(sum(channel, v), weight, from(v));
   }
+}
+
+// Lines of the next function's code and stream, evenly among the multiplications, which take longer
+// than a line from memory. done: multiplications so far.
+void Generator::prefetch_next(const Chunk& chunk, size_t done) {
+  size_t lines = chunk.code_lines + chunk.stream_lines, all = by_tap_.size();
+  auto due = [&](size_t count) { return (lines * count + all - 1) / all; };
+  for (size_t number = done ? due(done - 1) : 0; number < due(done); ++number)
+    if (number < chunk.code_lines)
+      code_.prefetcht1({next_code, static_cast<int32_t>(number * line)});
+    else
+      code_.prefetcht1({next_stream, static_cast<int32_t>((number - chunk.code_lines) * line)});
 }
 
 // Some channels after those whose sums were finished before.

@@ -17,6 +17,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "non_zero.h"
@@ -29,17 +30,19 @@ struct Form {
   Width width;
   size_t channels;  // output channels, at most
   size_t rows, vectors;  // the patch; rows is 1 unless channels is
+  bool by_four = false;    // whether weights are loaded four at a time and then permuted; AVX2
+  int64_t row_stride = 0;  // of what a patch of several rows reads, in floats
 
   size_t lanes() const { return width == Width::bits512 ? 16 : 8; }
 };
 
 // 1 x 8 vectors, or whatever a tile has, of one channel: a weight is loaded once for all these vectors,
 // and the input comes from memory. The form for few non-zeros with AVX2.
-constexpr Form one_channel(size_t rows, size_t vectors) {
-  return {Width::bits256, 1, rows, vectors};
+constexpr Form one_channel(size_t rows, size_t vectors, int64_t row_stride) {
+  return {Width::bits256, 1, rows, vectors, true, row_stride};
 }
 // Channels share what they read of the input. AVX2, for many non-zeros.
-constexpr Form six_channels{Width::bits256, 6, 1, 2};
+constexpr Form six_channels(bool by_four) { return {Width::bits256, 6, 1, 2, by_four}; }
 // The same with AVX-512, where an FMA reads its weight by itself, for all lanes.
 constexpr Form many_channels{Width::bits512, 31, 1, 1};
 
@@ -63,7 +66,7 @@ struct Block {
   float low, high;
   bool residual = false;  // of complete sums: whether what lies at the residual is added before
   // If not 0: for how many patches a function is run before the next one is, which it prefetches
-  // meanwhile. Not where the form has one channel.
+  // meanwhile.
   size_t patches = 0;
   Ahead ahead = {};
 };
@@ -95,23 +98,34 @@ class Generator {
   const std::vector<float>& stream() const { return stream_; }
 
  private:
+  // The weights of a tap, by_tap_[begin, end), and how many channels are complete before them.
+  struct TapWeights {
+    size_t begin, end, complete;
+  };
   void add_single(const Block& block, std::vector<Chunk>& chunks);
   void add_grouped(const Block& block, std::vector<Chunk>& chunks);
   Chunk open(size_t row);
   void close(Chunk& chunk);
   void begin_sum(const Block& block, size_t row, size_t channel, Reg from);
   void store_sum(size_t channel, Reg to);
-  void add_alone(const Block& block, const NonZero* begin, const NonZero* end);
+  std::optional<size_t> position(const Block& block, const NonZero& a, const NonZero& b, size_t row,
+                                 size_t vector) const;
+  bool overlap(const Block& block, const NonZero& a, const NonZero& b) const;
+  void add_alone(const Block& block, Chunk& chunk, const NonZero* begin, const NonZero* end);
   void add_together(const Block& block, const Chunk& chunk, size_t rows, const NonZero* begin,
                     const NonZero* end);
-  void add_tap(const Block& block, const Chunk& chunk, size_t tap);
+  void order_by_tap(const Block& block, size_t first_row, const NonZero* begin, const NonZero* end);
+  void add_tap(const Block& block, const Chunk& chunk, const TapWeights& own);
+  void prefetch_next(const Chunk& chunk, size_t done);
   void finish_sums(const Block& block, const Chunk& chunk, size_t first, size_t end);
-  void prefetch_next(const Chunk& chunk, size_t number);
   void clamp(size_t first, size_t count, float low, float high);
   Address next(float value);
+  Address next_four(size_t index);
   Address patch(size_t row, size_t vector) const;
   int32_t displacement(const Block& block, size_t tap, int32_t beyond) const;
   int32_t vector_bytes() const { return static_cast<int32_t>(4 * form_.lanes()); }
+  // Code for one channel and more than five rows has no register left for that.
+  bool prefetches(const Block& block) const { return block.patches && form_.rows <= 5; }
   int32_t patch_bias() const;
   int32_t out_bias() const;
   Vector sum(size_t channel, size_t i) const {
@@ -123,10 +137,11 @@ class Generator {
   std::vector<float> stream_;
   size_t chunk_stream_ = 0;  // where the open chunk's stream begins
   int32_t stream_base_ = 0;  // where its pointer to the stream is, in bytes
-  std::vector<NonZero> by_tap_;
-  std::vector<size_t> counts_;
-  std::vector<bool> read_, begun_;  // of a function: its taps, and its channels' sums
-  size_t multiplied_ = 0, prefetched_ = 0;  // of a function: weights, and lines of the next one
+  std::vector<NonZero> by_tap_, sorted_;
+  std::vector<size_t> ends_;  // in sorted_, of each tap's weights
+  std::vector<bool> read_;    // taps
+  std::vector<TapWeights> taps_;  // of grouped channels, in the order in which code reads them
+  std::vector<bool> begun_;       // the sums of a function's channels
 };
 
 }  // namespace skinny::jit

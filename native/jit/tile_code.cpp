@@ -130,7 +130,7 @@ void TileCode::run(size_t index, const TapOffsets& offsets, const TileRun* tiles
     const Chunk& next = range.chunks[(p + 1) % range.chunks.size()].chunk;
     const uint8_t* next_code = code_.data() + next.code;
     const float* next_stream = stream_.data() + next.stream;
-    const bool between = !part.chunk.code_lines && p + 1 < range.chunks.size();
+    const bool between = !single && !part.chunk.code_lines && p + 1 < range.chunks.size();
     Range ahead = between ? lines(next) : Range{0, 0};
     const size_t each = divide_up(ahead.end - ahead.begin, calls);
     Function function = this->function(part.chunk);
@@ -145,9 +145,9 @@ void TileCode::run(size_t index, const TapOffsets& offsets, const TileRun* tiles
                  row_stride_or_patches,
                  tile->residual ? (tile->residual - tile->out) * ptrdiff_t{sizeof(float)} : 0,
                  next_code, next_stream);
-        next_code += part.chunk.code_lines * line_bytes * static_cast<size_t>(row_stride_or_patches);
-        next_stream += part.chunk.stream_lines * line_bytes / sizeof(float) *
-                       static_cast<size_t>(row_stride_or_patches);
+        size_t patches = single ? 1 : static_cast<size_t>(row_stride_or_patches);
+        next_code += part.chunk.code_lines * line_bytes * patches;
+        next_stream += part.chunk.stream_lines * line_bytes / sizeof(float) * patches;
       };
       size_t floats = tile->vectors * form_.lanes();
       if (single)

@@ -149,6 +149,15 @@ void Assembler::vbroadcastss(Vector to, const Address& from) {
   vector({2, 1, 0x18}, to, none, from, sizeof(float));
 }
 
+void Assembler::vbroadcastf128(Vector to, const Address& from) {
+  vector({2, 1, 0x1A}, to, none, from, 4 * sizeof(float));
+}
+
+void Assembler::vpermilps(Vector to, Vector from, unsigned number) {
+  vector({3, 1, 0x04}, to, none, from);
+  byte(number * 0x55);
+}
+
 void Assembler::vaddps(Vector to, Vector a, const Address& b) {
   vector({1, 0, 0x58}, to, a, b, vector_bytes());
 }

@@ -55,6 +55,9 @@ class Assembler {
   void vmovups(const Address& to, Vector from);
   void vmovaps(Vector to, Vector from);
   void vbroadcastss(Vector to, const Address& from);
+  void vbroadcastf128(Vector to, const Address& from);  // four floats, twice; 256 bits only
+  // In each 128 bits, the float of this number in all places.
+  void vpermilps(Vector to, Vector from, unsigned number);
   void vaddps(Vector to, Vector a, const Address& b);
   void vmaxps(Vector to, Vector a, Vector b);  // b where either is NaN
   void vminps(Vector to, Vector a, Vector b);

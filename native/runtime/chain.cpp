@@ -169,8 +169,7 @@ void Chain::run_tiles(const Grid& grid, const ThreadContext& context, Range tile
   Strip strip;
   for (size_t tile = tiles.begin; tile < tiles.end; ++tile) {
     size_t row = tile / grid.tiles_across * tile_rows;
-    Range across = partition(grid.row_vectors, tile % grid.tiles_across,
-                             grid.tiles_across);  // of like width
+    Range across = grid.across(tile % grid.tiles_across);
     size_t rows = std::min(tile_rows, grid.rows - row);
     size_t column = (grid.first_vector + across.begin) * lanes, vectors = across.end - across.begin;
     // A tile of one row that ends inside the row is stored where it belongs at once.
@@ -326,7 +325,7 @@ void Chain::generate(size_t n, size_t most, jit::CodeWriter& writer) const {
   Grid grid(*this, n);
   std::array<size_t, tile_vectors + 1> across{};  // tiles of a row, by their vectors
   for (size_t i = 0; i < grid.tiles_across; ++i) {
-    Range vectors = partition(grid.row_vectors, i, grid.tiles_across);
+    Range vectors = grid.across(i);
     ++across[vectors.end - vectors.begin];
   }
   std::vector<jit::TileShape> shapes;
@@ -346,7 +345,7 @@ void Chain::generate(size_t n, size_t most, jit::CodeWriter& writer) const {
   ahead.out = large_out && !flat && tile_rows == 1 && !pool;
   code_->set(std::make_unique<const jit::ChainCode>(
       stages, copied_offsets ? *copied_offsets : stages[0].offsets,
-      static_cast<ptrdiff_t>(copied_offsets ? tile_columns * grid.lanes : in.row_stride * n),
+      static_cast<ptrdiff_t>(copied_offsets ? 0 : in.row_stride * n),
       shapes, most, bounds, !split_channels, vectors, ahead, writer));
 }
 

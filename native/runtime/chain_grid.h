@@ -1,6 +1,8 @@
 // How the output of a chain is cut into tiles, and where its last rows are kept.
 #pragma once
 
+#include <algorithm>
+
 #include "steps.h"
 
 namespace skinny {
@@ -25,6 +27,16 @@ struct Chain::Grid {
         row_vectors(divide_up(columns, lanes)),
         tiles_down(divide_up(rows, chain.tile_rows)),
         tiles_across(divide_up(row_vectors, chain.tile_columns)) {}
+
+  // The vectors of a tile. All are of like width, the wider ones first, so that neighbours have one;
+  // with AVX2 of even width, but for the last: code for several channels computes two at a time.
+  Range across(size_t tile) const {
+    size_t unit = isa() == Isa::avx2 ? 2 : 1, units = divide_up(row_vectors, unit);
+    auto begin = [&](size_t i) {
+      return (units / tiles_across * i + std::min(i, units % tiles_across)) * unit;
+    };
+    return {begin(tile), std::min(begin(tile + 1), row_vectors)};
+  }
 
   // The same for some vectors of a single row.
   Grid part(const Chain& chain, Range vectors) const {

@@ -139,6 +139,14 @@ class Machine:
         one = self._floats(self._address(source)[0], 1)
         self.vectors[self._number(to)] = np.repeat(one, self.lanes)
 
+    def _vbroadcastf128(self, to: str, source: str) -> None:
+        self.vectors[self._number(to)] = np.tile(self._floats(self._address(source)[0], 4), 2)
+
+    def _vpermilps(self, to: str, source: str, order: str) -> None:
+        which = [int(order, 0) >> shift & 3 for shift in (0, 2, 4, 6)]
+        halves = self._value(source).reshape(2, 4)
+        self.vectors[self._number(to)] = halves[:, which].reshape(-1)
+
     def _vaddps(self, to: str, a: str, b: str) -> None:
         self.vectors[self._number(to)] = self._value(a) + self._value(b)
 

@@ -12,7 +12,7 @@ from skinny.runtime import load, reference
 
 _native = pytest.importorskip("skinny._native", reason="the native extension was not built")
 pytest.importorskip("capstone")
-from tests.runtime.emulator import Machine  # noqa: E402
+from tests.runtime.emulator import Machine, disassemble  # noqa: E402
 
 
 def sparse(rng, rows: int, taps: int, density: float) -> np.ndarray:
@@ -21,13 +21,15 @@ def sparse(rng, rows: int, taps: int, density: float) -> np.ndarray:
     return weights
 
 
-FORMS = [_native.CodeForm(1, 8), _native.CodeForm(2, 3),
-         _native.CodeForm(8, 1), _native.CodeForm.six_channels(),
+ROW_STRIDE = 40  # so that the patches of taps overlap, in rows and in columns
+FORMS = [_native.CodeForm(1, 8, ROW_STRIDE), _native.CodeForm(2, 3, ROW_STRIDE),
+         _native.CodeForm(8, 1, ROW_STRIDE), _native.CodeForm.six_channels(by_four=True),
+         _native.CodeForm.six_channels(by_four=False),
          _native.CodeForm.many_channels()]  # fmt: skip
-NAMES = ["1 x 1x8", "1 x 2x3", "1 x 8x1", "6 x 1x2", "31 x 1x1"]
+NAMES = ["1 x 1x8", "1 x 2x3", "1 x 8x1", "6 x 1x2 by four", "6 x 1x2", "31 x 1x1"]
 
 
-@pytest.mark.parametrize("form", FORMS[-2:], ids=NAMES[-2:])
+@pytest.mark.parametrize("form", FORMS[-3:], ids=NAMES[-3:])
 @pytest.mark.parametrize("rows", [1, 7, 50])
 def test_generated_instructions_add_a_residual_before_they_clamp(form, rows):
     rng = np.random.default_rng(rows)
@@ -60,7 +62,7 @@ def test_generated_instructions_add_a_residual_before_they_clamp(form, rows):
 @pytest.mark.parametrize("block", ["only", "first", "middle", "last"])
 def test_generated_instructions_compute_a_block(form, rows, density, block):
     rng = np.random.default_rng(rows)
-    taps, row_stride, gap = 130, 400, 3
+    taps, row_stride, gap = 130, ROW_STRIDE, 3
     weights = sparse(rng, rows, taps, density)
     weights[rows // 2] = 0
     offsets = rng.permutation(taps).astype(np.int32) * gap  # unaligned, in any order
@@ -99,11 +101,48 @@ def test_generated_instructions_compute_a_block(form, rows, density, block):
     # One multiplication for each weight and vector of the patch, and no more.
     kept = np.count_nonzero(weights)
     assert machine.executed.get("vfmadd231ps", 0) == kept * form.rows * form.vectors * patches
-    assert len(stream) <= kept + 3 * rows
+    assert len(stream) <= kept + 6 * rows  # biases, bounds, and fours that are filled up
     assert len(code) <= 100 * kept + 300 * rows + 128
 
 
-@pytest.mark.parametrize("form", FORMS[-2:], ids=NAMES[-2:])
+@pytest.mark.parametrize("offsets", [[0, 8, 24, 32], [0, 40, 80, 120]], ids=["row", "column"])
+@pytest.mark.parametrize("form", FORMS[:3], ids=NAMES[:3])
+def test_vectors_that_several_taps_read_are_loaded_once(form, offsets):
+    code, *_ = _native.generate_block(
+        form=form, weights=np.ones((1, 4), np.float32), offsets=np.array(offsets, np.int32),
+        bias=np.zeros(1, np.float32), last=False, low=0.0, high=0.0,
+    )  # fmt: skip
+    lines = disassemble(code)
+    read = sum(name == "vfmadd231ps" and "[" in words[-1] for name, words in lines)
+    read += sum(name == "vmovups" and "[" in words[-1] for name, words in lines)
+    rows, columns = np.arange(form.rows) * ROW_STRIDE, np.arange(form.vectors) * 8
+    assert read == len({o + r + c for o in offsets for r in rows for c in columns})
+
+
+@pytest.mark.parametrize("form", FORMS[:2], ids=NAMES[:2])
+def test_code_for_one_channel_prefetches_the_next_function(form):
+    rng, at, tiles = np.random.default_rng(0), 1 << 40, 4
+    weights = sparse(rng, 20, 100, 0.3)
+    code, stream, [chunk] = _native.generate_block(
+        form=form, weights=weights, offsets=np.arange(100, dtype=np.int32) * 3, bias=None,
+        last=False, low=0.0, high=0.0, patches=tiles,
+    )  # fmt: skip
+    floats = form.rows * form.vectors * form.lanes
+    memory = {
+        at: np.zeros(300 + form.rows * ROW_STRIDE + floats, np.float32),
+        2 * at: np.zeros(20 * floats, np.float32),
+        3 * at: np.array(stream, np.float32),
+    }
+    machine = Machine(form.lanes, memory)
+    machine.call(
+        code, at, 2 * at, floats * 4, 3 * at, 4 * ROW_STRIDE, 0, 4 * at, 5 * at
+    )  # fmt: skip
+    _, size, *_, lines, _ = chunk
+    assert machine.prefetched == [4 * at + 64 * line for line in range(lines)]
+    assert size <= tiles * 64 * lines <= size + tiles * 64 * 2
+
+
+@pytest.mark.parametrize("form", FORMS[-3:], ids=NAMES[-3:])
 @pytest.mark.parametrize("patches", [1, 4, 1000])
 def test_generated_instructions_prefetch_the_next_function(form, patches):
     rng = np.random.default_rng(patches)
@@ -165,7 +204,7 @@ SHAPES = [(r, c) for r in range(1, 9) for c in range(1, 9) if r * c <= 8]
 
 def forms_of(rows: int, vectors: int) -> list:
     """All that this machine can run for a tile."""
-    forms = [_native.CodeForm(rows, vectors), FORMS[3], FORMS[4]]
+    forms = [_native.CodeForm(rows, vectors, 137), *FORMS[3:]]
     return [form for form in forms if runnable(form) and vectors % form.vectors == 0]
 
 

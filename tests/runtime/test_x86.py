@@ -141,3 +141,14 @@ def test_a_loop_jumps_back_to_its_begin():
     assembler.jnz(begin)
     name, (target,) = disassemble(assembler.code)[-1]
     assert (name, int(target, 0)) == ("jne", begin)
+
+
+def test_four_weights_are_loaded_and_permuted():
+    for i in range(16):
+        assembler = _native.Assembler(wide=False)
+        assembler.vbroadcastf128(i, i, 8 * i - 64, 4, 0)
+        check(assembler, "vbroadcastf128", f"ymm{i}", text(i, 8 * i - 64))
+        assembler.vpermilps(i, 15 - i, i % 4)
+        check(
+            assembler, "vpermilps", f"ymm{i}", f"ymm{15 - i}", hex(i % 4 * 0x55).replace("0x0", "0")
+        )

@@ -11,6 +11,7 @@ from skinny._native import MAX_BYTE_TAPS, MAX_TAPS, TILE_VECTORS
 # layers, they split the output channels.
 TILES_PER_THREAD = 2
 _TAPS_PER_BLOCK = 10  # non-zeros of an output channel in a block, at least
+_AVX2_LANES = 8
 _CACHE_FRACTION = 0.85  # of the first-level cache, for the input of a block
 
 
@@ -40,7 +41,9 @@ def choose_tile(height: int, width: int, row_stride: int, lanes: int, n: int) ->
     else:
         row_vectors = -(-width // lanes)
         length = (height - 1) * row_stride + width
-        flat = width <= row_stride and -(-length // lanes) < row_vectors * height
+        # With AVX2, code computes two vectors at a time: rows of an odd number waste half of two.
+        odd = lanes == _AVX2_LANES and row_vectors > 1 and row_vectors % 2
+        flat = width <= row_stride and -(-length // lanes) < (row_vectors + odd) * height
         if flat:
             vectors = -(-length // lanes)
             each = _split(vectors)
