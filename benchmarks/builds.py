@@ -12,6 +12,7 @@ import json
 import os
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -63,7 +64,7 @@ def _pack(checkout: Path, number: int, folder: str) -> Path:
         f"print(pack_case(CASES[{number}], pathlib.Path({folder!r})))"
     )
     packed = subprocess.run(
-        [sys.executable, "-c", source],
+        [*_python(checkout), "-c", source],
         env=_environment(checkout),
         check=True,
         text=True,
@@ -72,9 +73,16 @@ def _pack(checkout: Path, number: int, folder: str) -> Path:
     return Path(packed.stdout.strip())
 
 
+def _python(checkout: Path) -> list[str]:
+    """Without `site` for another checkout: this one, where it is installed in place, would be found
+    before PYTHONPATH."""
+    return [sys.executable] if checkout == HERE else [sys.executable, "-S"]
+
+
 def _environment(checkout: Path) -> dict[str, str]:
     """One in which Skinny is a checkout's, and the benchmarks are these."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join((f"{checkout.resolve()}/src", str(HERE)))}
+    paths = (f"{checkout.resolve()}/src", str(HERE), sysconfig.get_path("purelib"))
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def _run(
@@ -95,7 +103,7 @@ def _worker(checkout: Path, path: Path, x: np.ndarray) -> Iterator[tuple[Burst, 
         batch, output = Path(folder) / "x.npy", Path(folder) / "y.npy"
         np.save(batch, x)
         with subprocess.Popen(
-            [sys.executable, WORKER, path, batch, output, str(THREADS)],
+            [*_python(checkout), WORKER, path, batch, output, str(THREADS)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -103,7 +111,8 @@ def _worker(checkout: Path, path: Path, x: np.ndarray) -> Iterator[tuple[Burst, 
         ) as process:
             assert process.stdin is not None
             assert process.stdout is not None
-            if not process.stdout.readline():
+            ready = process.stdout.readline()
+            if not ready or not Path(json.loads(ready)).is_relative_to(checkout.resolve()):
                 raise RuntimeError(f"the build in {checkout} does not run {path.name}")
             yield lambda calls: _ask(process, calls), np.load(output)
             process.stdin.close()

@@ -2,8 +2,8 @@
 
     python build_worker.py MODEL.skinny INPUT.npy OUTPUT.npy THREADS
 
-Writes the output, says "ready", then for each number read times as many calls and answers with a
-list of seconds.
+Writes the output, says which package it is, then for each number read times as many calls and
+answers with a list of seconds.
 """
 
 import json
@@ -19,7 +19,7 @@ def main() -> None:
     model, batch, output, threads = sys.argv[1:]
     net, x = skinny.load(model, threads=int(threads)), np.load(batch)
     np.save(output, net(x, preprocessed=True))
-    print(json.dumps("ready"), flush=True)
+    print(json.dumps(skinny.__file__), flush=True)
     for line in sys.stdin:
         seconds = []
         for _ in range(int(line)):

@@ -159,7 +159,7 @@ int32_t Generator::displacement(const Block& block, size_t tap, int32_t beyond) 
 
 // The taps of the first channel, then those of the second that are not among them, and so on: sums
 // become complete one after the other, and storing them, which takes two cycles for a vector of 512
-// bits, goes on beside multiplications.
+// bits, goes on beside multiplications. With AVX2, where that is no gain, by tap.
 void Generator::order_by_tap(const Block& block, size_t first_row, const NonZero* begin,
                              const NonZero* end) {
   ends_.assign(block.offsets->size() + 1, 0);
@@ -170,11 +170,14 @@ void Generator::order_by_tap(const Block& block, size_t first_row, const NonZero
   by_tap_.clear();
   taps_.clear();
   read_.assign(block.offsets->size(), false);
-  for (const NonZero* w = begin; w != end; ++w) {
+  bool wide = form_.width == Width::bits512;
+  const NonZero* first_read = wide ? begin : sorted_.data();
+  for (const NonZero* w = first_read; w != first_read + sorted_.size(); ++w) {
     if (read_[w->tap]) continue;
     read_[w->tap] = true;
     size_t first = w->tap ? ends_[w->tap - 1] : 0, stop = ends_[w->tap];
-    taps_.push_back({by_tap_.size(), by_tap_.size() + stop - first, w->row - first_row});
+    size_t complete = wide ? w->row - first_row : 0;
+    taps_.push_back({by_tap_.size(), by_tap_.size() + stop - first, complete});
     by_tap_.insert(by_tap_.end(), sorted_.data() + first, sorted_.data() + stop);
   }
 }
