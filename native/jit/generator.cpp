@@ -15,6 +15,8 @@ constexpr size_t bytes_per_weight = 11, bytes_per_row = 20;  // of code, about
 // Complete sums of so many channels, at least, are clamped and stored between the taps of others:
 // a bound is loaded once for all of them.
 constexpr size_t stored_at_once = 4;
+// Taps are read channel by channel where less than one weight in so many is a non-zero.
+constexpr size_t few_of = 4;
 
 }  // namespace
 
@@ -159,9 +161,10 @@ int32_t Generator::displacement(const Block& block, size_t tap, int32_t beyond) 
 
 // The taps of the first channel, then those of the second that are not among them, and so on: sums
 // become complete one after the other, and storing them, which takes two cycles for a vector of 512
-// bits, goes on beside multiplications. With AVX2, where that is no gain, by tap.
-void Generator::order_by_tap(const Block& block, size_t first_row, const NonZero* begin,
-                             const NonZero* end) {
+// bits, goes on beside multiplications. By tap with AVX2, and where a few channels have most of the
+// taps: that is no gain there, and processors prefetch what is read in order.
+void Generator::order_by_tap(const Block& block, const Chunk& chunk, size_t rows,
+                             const NonZero* begin, const NonZero* end) {
   ends_.assign(block.offsets->size() + 1, 0);
   for (const NonZero* w = begin; w != end; ++w) ++ends_[w->tap + 1];
   std::partial_sum(ends_.begin(), ends_.end(), ends_.begin());
@@ -170,13 +173,14 @@ void Generator::order_by_tap(const Block& block, size_t first_row, const NonZero
   by_tap_.clear();
   taps_.clear();
   read_.assign(block.offsets->size(), false);
-  bool wide = form_.width == Width::bits512;
-  const NonZero* first_read = wide ? begin : sorted_.data();
+  bool by_channel = form_.width == Width::bits512 &&
+                    sorted_.size() * few_of < rows * read_.size();
+  const NonZero* first_read = by_channel ? begin : sorted_.data();
   for (const NonZero* w = first_read; w != first_read + sorted_.size(); ++w) {
     if (read_[w->tap]) continue;
     read_[w->tap] = true;
     size_t first = w->tap ? ends_[w->tap - 1] : 0, stop = ends_[w->tap];
-    size_t complete = wide ? w->row - first_row : 0;
+    size_t complete = by_channel ? w->row - chunk.row : 0;
     taps_.push_back({by_tap_.size(), by_tap_.size() + stop - first, complete});
     by_tap_.insert(by_tap_.end(), sorted_.data() + first, sorted_.data() + stop);
   }
@@ -184,7 +188,7 @@ void Generator::order_by_tap(const Block& block, size_t first_row, const NonZero
 
 void Generator::add_together(const Block& block, const Chunk& chunk, size_t rows,
                              const NonZero* begin, const NonZero* end) {
-  order_by_tap(block, chunk.row, begin, end);
+  order_by_tap(block, chunk, rows, begin, end);
   begun_.assign(rows, !block.bias);
   if (!block.bias) code_.mov(at, out);
   for (size_t c = 0; !block.bias && c < rows; ++c) {

@@ -114,7 +114,8 @@ class Generator {
   void add_alone(const Block& block, Chunk& chunk, const NonZero* begin, const NonZero* end);
   void add_together(const Block& block, const Chunk& chunk, size_t rows, const NonZero* begin,
                     const NonZero* end);
-  void order_by_tap(const Block& block, size_t first_row, const NonZero* begin, const NonZero* end);
+  void order_by_tap(const Block& block, const Chunk& chunk, size_t rows, const NonZero* begin,
+                    const NonZero* end);
   void add_tap(const Block& block, const Chunk& chunk, const TapWeights& own);
   void prefetch_next(const Chunk& chunk, size_t done);
   void finish_sums(const Block& block, const Chunk& chunk, size_t first, size_t end);
