@@ -27,11 +27,10 @@ class ChainCode {
   };
 
   // offsets, row_stride: where the first stage's taps and the rows of its tiles lie; 0: next to each
-  // other. most: bytes that
-  // the code may take. residual: if code for AVX-512 is to add one.
-  // join_channels: unless threads split the channels of a layer. strip_vectors: how many the
-  // code of a layer is run for, one after the other. ahead: of what the first stage reads and the
-  // last one writes.
+  // other. most: bytes that the code may take. residual: if code for AVX-512 is to add one.
+  // join_channels: unless threads split the channels of a layer. strip_vectors: how many the code of
+  // a layer is run for, one after the other. ahead: of what the first stage reads and the last one
+  // writes.
   ChainCode(const std::vector<Stage>& stages, const TapOffsets& offsets, ptrdiff_t row_stride,
             const std::vector<TileShape>& shapes, size_t most,
             const std::optional<Bounds>& residual, bool join_channels, size_t strip_vectors,

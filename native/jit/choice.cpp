@@ -17,10 +17,10 @@ constexpr double shared_density = 0.2;
 constexpr double weights_by_four_density = 0.3;
 
 // Code for one channel at a time is some 65 bytes for each non-zero, read again for each strip of
-// tiles: it pays as long as all such code of a program stays in a usual last-level cache, and what a
+// tiles: it pays as long as the code of a program stays in a usual last-level cache, and what a
 // tile reads in the first-level cache.
 constexpr size_t cached_code = size_t{8} << 20, cached_input = 28 << 10;
-constexpr size_t bytes_per_weight = 17, bytes_per_vector = 6;  // broadcast and address; FMA
+constexpr size_t bytes_per_weight = 17, bytes_per_vector = 6;  // its permutation and address; an FMA
 
 bool refused() {
   const char* wish = std::getenv("SKINNY_JIT");

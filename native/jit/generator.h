@@ -71,8 +71,8 @@ struct Block {
   Ahead ahead = {};
 };
 
-// The code of some rows of a block, a function with these arguments. Strides are in bytes. The one
-// before last is the row stride of `in` where the form has one channel, else the number of patches;
+// The code of some rows of a block, a function with these arguments. Strides are in bytes. The fifth
+// is the row stride of `in` where the form has one channel, else the number of patches;
 // then the residual comes, in bytes from `out`, with channels as far apart, and, where functions are
 // prefetched, what the first patch prefetches of the next one's code and stream.
 using Function = void (*)(const float* in, float* out, size_t out_stride, const float* stream,

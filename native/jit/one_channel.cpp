@@ -66,8 +66,11 @@ std::optional<size_t> Generator::position(const Block& block, const NonZero& a, 
 }
 
 // Whether the patches of two taps have vectors in common: of neighbours in a kernel's row where images
-// are interleaved, of those in a column where a patch has several rows.
+// are interleaved, of those in a column where a patch has several rows. Where rows of one patch
+// overlap, which wide padding makes of narrow images, a vector would belong to two sums.
 bool Generator::overlap(const Block& block, const NonZero& a, const NonZero& b) const {
+  if (form_.rows > 1 && form_.row_stride < static_cast<int64_t>(form_.vectors * form_.lanes()))
+    return false;
   for (size_t row : {size_t{0}, form_.rows - 1})
     for (size_t vector : {size_t{0}, form_.vectors - 1})
       if (position(block, a, b, row, vector)) return true;

@@ -130,7 +130,7 @@ void TileCode::run(size_t index, const TapOffsets& offsets, const TileRun* tiles
     const Chunk& next = range.chunks[(p + 1) % range.chunks.size()].chunk;
     const uint8_t* next_code = code_.data() + next.code;
     const float* next_stream = stream_.data() + next.stream;
-    const bool between = !single && !part.chunk.code_lines && p + 1 < range.chunks.size();
+    const bool between = !part.chunk.code_lines && p + 1 < range.chunks.size();
     Range ahead = between ? lines(next) : Range{0, 0};
     const size_t each = divide_up(ahead.end - ahead.begin, calls);
     Function function = this->function(part.chunk);

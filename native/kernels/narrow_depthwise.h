@@ -27,7 +27,7 @@ inline void load_two(const float* a, const float* b, __mmask16 columns, Vec (&to
   }
 }
 
-// Lane i of each half becomes lane i + D of that half, or zero.
+// Lane i of each half is lane i + D of that half of v, or zero.
 template <int D>
 inline Vec shift(Vec v) {
   if constexpr (D == 0) return v;

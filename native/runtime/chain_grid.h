@@ -16,6 +16,7 @@ struct Chain::Grid {
   size_t lanes, row_vectors;
   size_t first_vector = 0;
   size_t tiles_down, tiles_across;
+  size_t unit;  // vectors that a tile has a multiple of
 
   Grid(const Chain& chain, size_t n)
       : in(chain.in),
@@ -26,12 +27,13 @@ struct Chain::Grid {
         lanes(static_cast<size_t>(SKINNY_CHOOSE(tile).lanes)),
         row_vectors(divide_up(columns, lanes)),
         tiles_down(divide_up(rows, chain.tile_rows)),
-        tiles_across(divide_up(row_vectors, chain.tile_columns)) {}
+        tiles_across(divide_up(row_vectors, chain.tile_columns)),
+        unit(isa() == Isa::avx2 && chain.tile_columns % 2 == 0 ? 2 : 1) {}
 
   // The vectors of a tile. All are of like width, the wider ones first, so that neighbours have one;
   // with AVX2 of even width, but for the last: code for several channels computes two at a time.
   Range across(size_t tile) const {
-    size_t unit = isa() == Isa::avx2 ? 2 : 1, units = divide_up(row_vectors, unit);
+    size_t units = divide_up(row_vectors, unit);
     auto begin = [&](size_t i) {
       return (units / tiles_across * i + std::min(i, units % tiles_across)) * unit;
     };

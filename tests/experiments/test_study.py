@@ -150,6 +150,10 @@ def test_without_dense_training_the_finding_is_the_fewest_errors():
     two = Study("t", "", (arm("SDNN-2x", SDNN, [90.0]), arm("SDNN-10x", more, [80.0])))
     text = finding(two, compare(two, 1.0), 1.0)
     assert text == "The fewest errors: SDNN-2x, 10.00 % (n = 1)."
+    pair = (arm("SDNN-2x", SDNN, [90.0, 92.0]), arm("SDNN-10x", more, [89.0, 90.0]))
+    set_off = Study("t", "", pair, contrasts=(("SDNN-10x", "SDNN-2x"),))
+    text = finding(set_off, compare(set_off, 1.0), 1.0)
+    assert text.startswith("SDNN-10x minus SDNN-2x: -1.50 points of accuracy (p = 0.2")
     none = Study("t", "", (arm("SDNN-2x", SDNN, []),))
     assert finding(none, compare(none, 1.0), 1.0) == "No run is finished yet."
 

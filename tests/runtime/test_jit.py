@@ -218,13 +218,22 @@ def test_code_that_runs_computes_every_shape_of_tile(shape):
         check_tile(form, rows, vectors)
 
 
-def check_tile(form, rows: int, vectors: int) -> None:
+@pytest.mark.parametrize(("rows", "vectors", "row_stride"), [(2, 3, 16), (4, 2, 8), (2, 4, 8)])
+def test_a_tile_whose_own_rows_overlap(rows, vectors, row_stride):
+    """As those of an image with more padding than its kernel reaches."""
+    form = _native.CodeForm(rows, vectors, row_stride)
+    if not runnable(form):
+        pytest.skip("needs AVX2")
+    check_tile(form, rows, vectors, row_stride, apart=8)
+
+
+def check_tile(form, rows: int, vectors: int, row_stride: int = 137, apart: int = 5) -> None:
     rng = np.random.default_rng(rows * 10 + vectors)
     for density, groups, block in [(0.5, 1, 64), (0.1, 1, 200), (0.2, 2, 40), (1.0, 3, 300)]:
-        outputs, taps, row_stride = 30 * groups, 200, 137
+        outputs, taps = 30 * groups, 200
         weights = sparse(rng, outputs, taps, density)
         bias = rng.standard_normal(outputs).astype(np.float32)
-        offsets = np.arange(taps, dtype=np.int32) * 5
+        offsets = np.arange(taps, dtype=np.int32) * apart
         floats, group_stride = vectors * form.lanes, 11
         x = rng.standard_normal(2000 + rows * row_stride).astype(np.float32)
         y = np.empty((outputs, rows * floats), np.float32)

@@ -87,9 +87,10 @@ def contrasts(study: Study) -> list[Contrast]:
 
 
 def finding(study: Study, rows: list[Row], margin: float) -> str:
-    """The study in a sentence, from its verdicts alone."""
+    """The study in a sentence: its verdicts or, without dense training to compare with, what it
+    sets against each other, or which arm has the fewest errors."""
     if not any(row.arm.config.method == "dense" for row in rows):
-        return _best(rows)
+        return _contrasted(contrasts(study)) or _best(rows)
     told = [row for row in rows if row.difference is not None and row.arm.config.method != "dense"]
     if not told:
         return "No arm can be compared with dense training at the same budget yet."
@@ -115,6 +116,15 @@ def finding(study: Study, rows: list[Row], margin: float) -> str:
             "less accurate", "less accurate than dense training", 1
         )
     return text[0].upper() + text[1:]
+
+
+def _contrasted(found: list[Contrast]) -> str:
+    told = [
+        f"{one.first} minus {one.second}: {one.difference.mean:+.2f} points of accuracy"
+        f" (p = {one.p:.3f}, n = {one.difference.n})"
+        for one in found
+    ]
+    return f"{'; '.join(told)}." if told else ""
 
 
 def _best(rows: list[Row]) -> str:

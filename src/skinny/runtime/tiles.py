@@ -24,9 +24,12 @@ class Tile(NamedTuple):
     tiles: int  # that cover an output channel
 
 
-def _split(vectors: int) -> int:
-    """The width of near-equal tiles that cover a row of `vectors` vectors."""
-    return -(-vectors // -(-vectors // TILE_VECTORS))
+def _split(vectors: int, lanes: int) -> int:
+    """The width of near-equal tiles that cover a row of `vectors` vectors: an even one with AVX2,
+    where code computes two vectors at a time."""
+    tiles = -(-vectors // TILE_VECTORS)
+    width = -(-vectors // tiles)
+    return width + width % 2 if lanes == _AVX2_LANES and tiles > 1 else width
 
 
 def choose_tile(height: int, width: int, row_stride: int, lanes: int, n: int) -> Tile:
@@ -41,14 +44,14 @@ def choose_tile(height: int, width: int, row_stride: int, lanes: int, n: int) ->
     else:
         row_vectors = -(-width // lanes)
         length = (height - 1) * row_stride + width
-        # With AVX2, code computes two vectors at a time: rows of an odd number waste half of two.
-        odd = lanes == _AVX2_LANES and row_vectors > 1 and row_vectors % 2
+        # With AVX2, rows of an odd number of vectors waste half of two.
+        odd = lanes == _AVX2_LANES and height > 1 and row_vectors > 1 and row_vectors % 2
         flat = width <= row_stride and -(-length // lanes) < (row_vectors + odd) * height
         if flat:
             vectors = -(-length // lanes)
-            each = _split(vectors)
+            each = _split(vectors, lanes)
             return Tile(1, each, True, -(-vectors // each))
-    across = _split(row_vectors)
+    across = _split(row_vectors, lanes)
     rows = -(-height // -(-height // min(height, TILE_VECTORS // across)))
     return Tile(rows, across, flat, -(-height // rows) * -(-row_vectors // across))
 
