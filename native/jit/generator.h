@@ -72,9 +72,9 @@ struct Block {
 };
 
 // The code of some rows of a block, a function with these arguments. Strides are in bytes. The fifth
-// is the row stride of `in` where the form has one channel, else the number of patches;
-// then the residual comes, in bytes from `out`, with channels as far apart, and, where functions are
-// prefetched, what the first patch prefetches of the next one's code and stream.
+// is the row stride of `in` where the form has one channel, else the number of patches; then comes the
+// residual, in bytes from `out`, with channels as far apart, and, where functions are prefetched, what
+// the first patch prefetches of the next one's code and stream.
 using Function = void (*)(const float* in, float* out, size_t out_stride, const float* stream,
                           ptrdiff_t row_stride_or_patches, ptrdiff_t residual,
                           const uint8_t* next_code, const float* next_stream);
