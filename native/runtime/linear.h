@@ -2,9 +2,9 @@
 // packed form), or for many x at a time.
 //
 // Sparse weights are a bitmask and the values of its ones, row after row: a row is `words` 64-bit
-// words, column c is bit (c % 64) of word (c / 64), columns past the last are zero bits. Below one
-// non-zero in eight, column indices are delta-encoded in one byte each, which is smaller and
-// faster; explicit zeros bridge a distance of more than 255 columns.
+// words, column c is bit (c % 64) of word (c / 64), columns past the last are zero bits. Up to one
+// non-zero in four, column indices are delta-encoded in one byte each, which is faster (and smaller
+// below one in eight); explicit zeros bridge a distance of more than 255 columns.
 #pragma once
 
 #include <cstddef>

@@ -8,7 +8,7 @@ namespace skinny {
 LinearWeights::LinearWeights(const uint8_t* mask, const float* values, size_t count,
                              std::shared_ptr<const void> owner, size_t rows, size_t cols)
     : rows_(rows), cols_(cols) {
-  if (count * 8 < rows * cols && count)
+  if (count * 4 <= rows * cols && count)
     encode_deltas(mask, values, count);
   else
     keep_mask(mask, values, count, std::move(owner));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "linear.h"
+#include "pages.h"
 #include "strip_weights.h"
 
 namespace skinny {
@@ -42,9 +43,9 @@ class LinearWeights {
 
   size_t rows_, cols_;
   std::vector<uint64_t> mask_, first_;
-  std::vector<uint8_t> deltas_;
-  std::vector<float> values_;           // with deltas, or dense
-  const float* mask_values_ = nullptr;  // with a bitmask
+  std::vector<uint8_t, InPages<uint8_t>> deltas_;
+  std::vector<float, InPages<float>> values_;  // with deltas, or dense
+  const float* mask_values_ = nullptr;         // with a bitmask
   std::shared_ptr<const void> owner_;
   std::optional<StripWeights> strips_;
 };

@@ -6,11 +6,11 @@
 #include <mutex>
 #include <vector>
 
+#include "pages.h"
+
 namespace skinny {
 
 constexpr size_t arena_slack = 256;  // floats a kernel may read past the last position of an arena
-
-inline size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
 // Floats, zero at first, aligned to a cache line.
 struct Workspace {
