@@ -19,8 +19,24 @@ inline Vec with_sign(Vec v, Vec sign) {
 inline Vec power_of_two(IVec n) { return of_bits((n + 127) << 23); }
 
 // As NumPy's: NaN if either is NaN.
+#if defined(__AVX512F__)
+inline Vec larger(Vec a, Vec b) {
+  return _mm512_mask_add_ps(_mm512_max_ps(b, a), _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q), a, b);
+}
+inline Vec smaller(Vec a, Vec b) {
+  return _mm512_mask_add_ps(_mm512_min_ps(b, a), _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q), a, b);
+}
+#elif defined(__AVX2__)
+inline Vec larger(Vec a, Vec b) {
+  return _mm256_or_ps(_mm256_max_ps(b, a), _mm256_cmp_ps(a, b, _CMP_UNORD_Q));
+}
+inline Vec smaller(Vec a, Vec b) {
+  return _mm256_or_ps(_mm256_min_ps(b, a), _mm256_cmp_ps(a, b, _CMP_UNORD_Q));
+}
+#else
 inline Vec larger(Vec a, Vec b) { return b > a || b != b ? b : a; }
 inline Vec smaller(Vec a, Vec b) { return b < a || b != b ? b : a; }
+#endif
 
 inline Vec root(Vec v) {
 #if defined(__AVX512F__)

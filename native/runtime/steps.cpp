@@ -66,9 +66,9 @@ Pool::Pool(bool largest, Axis row_axis, Axis column_axis)
   windows.irregular = i;
 }
 
-bool Pool::narrow() const {
-  return windows.regular == 0 && windows.irregular == windows.count && windows.stride == 2 &&
-         windows.length == 3 && static_cast<size_t>(windows.count) <= kernels.narrow;
+bool Pool::by_channel() const {
+  constexpr size_t most_rows = 3;
+  return windows.by_two() && address_floats <= most_rows * sizeof(float*) / sizeof(float);
 }
 
 Windows Pool::row_windows() const {
@@ -93,10 +93,10 @@ void Pooling::run(const ThreadContext& context) const {
     size_t channel = line / out.height % out.channels, y = line % out.height;
     for (; line < last; ++line, ++y) {
       if (y == out.height) ++channel, y = 0;
-      if (y == 0 && last - line >= out.height && context.n == 1 && pool->narrow()) {
-        pool->kernels.pool_channel(pool->max, context.at(source.at(channel)), source.row_stride,
-                                   pool->row_windows(), pool->windows,
-                                   context.at(target.at(channel)), target.row_stride);
+      if (y == 0 && last - line >= out.height && context.n == 1 && pool->by_channel()) {
+        pool->kernels.channel(pool->max, context.at(source.at(channel)), source.row_stride,
+                              pool->row_windows(), pool->windows,
+                              context.at(target.at(channel)), target.row_stride);
         y = out.height - 1;
         line += y;
         continue;

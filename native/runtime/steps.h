@@ -14,6 +14,7 @@
 #include "made_once.h"
 #include "linear_weights.h"
 #include "pointwise.h"
+#include "pool.h"
 #include "view.h"
 
 namespace skinny {
@@ -117,7 +118,7 @@ struct Pool {
   const Axis rows, columns;
   Windows windows;  // of the columns
   size_t address_floats = 0;  // that the addresses of a window's rows take in memory
-  const PointwiseKernels& kernels = SKINNY_CHOOSE(pointwise);
+  const PoolKernels& kernels = SKINNY_CHOOSE(pool);
 
   Pool(bool largest, Axis row_axis, Axis column_axis);
   Pool(const Pool&) = delete;
@@ -131,11 +132,11 @@ struct Pool {
     size_t count = 0;
     for (int64_t i = rows.begin[y]; i < rows.end[y]; i += rows.dilation)
       covered[count++] = row(static_cast<size_t>(i));
-    kernels.pool(max, covered, count, rows.scale[y], windows, width, n, scratch + address_floats,
-                 to);
+    kernels.row(max, covered, count, rows.scale[y], windows, width, n, scratch + address_floats,
+                to);
   }
   size_t scratch(size_t width, size_t n) const { return address_floats + width * n; }
-  bool narrow() const;  // whether kernels.pool_channel takes it, for one image
+  bool by_channel() const;  // whether kernels.channel takes it, for one image
   Windows row_windows() const;
 };
 
