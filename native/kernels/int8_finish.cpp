@@ -67,9 +67,7 @@ void finish_vector(const int32_t* sums, const Int8Output& o, const Int8Piece* pi
       cells |= rounded(y * o.inverse, o.low, o.high, o.zero) << static_cast<int>(8 * c);
       continue;
     }
-    Vec bottom = splat(o.low), top = splat(o.high);
-    y = y < bottom ? bottom : y;  // NaN stays
-    y = y > top ? top : y;
+    y = at_most(at_least(y, splat(o.low)), splat(o.high));  // NaN stays
     for (size_t p = 0; p < count; ++p)
       store_piece(o.to + c * o.to_stride + pieces[p].out, y, pieces[p].first, pieces[p].count);
   }
@@ -87,9 +85,7 @@ void finish_floats(const int32_t* sums, size_t stride, const Int8Output& o, cons
     float* to = o.to + c * o.to_stride;
     for (size_t i = 0; i < vectors; ++i) {
       Vec y = floats(*reinterpret_cast<const IVecAnywhere*>(sums + i * stride + c * V));
-      y = y * scale + bias;
-      y = y < bottom ? bottom : y;  // NaN stays
-      y = y > top ? top : y;
+      y = at_most(at_least(y * scale + bias, bottom), top);  // NaN stays
       for (const Int8Piece* p = pieces + first[i]; p < pieces + first[i + 1]; ++p)
         store_piece(to + p->out, y, p->first, p->count);
     }
@@ -168,9 +164,10 @@ void finish_cells(const int32_t* sums, size_t stride, const Int8Output& o, const
   }
 }
 #elif defined(__AVX2__)
-// The same with one form for all limits: the upper one is that of the floats, since larger ones than
-// 32 bits hold become the smallest integer, as NaN does; the lower one is that of the bytes.
-template <Int8Output::Add add>
+// The same with two forms. Of any limits the upper one is that of the floats, since larger ones than
+// 32 bits hold become the smallest integer, as NaN does, and the lower one that of the bytes.
+// `positive`: packing with saturation limits numbers.
+template <Int8Output::Add add, bool positive = false>
 void finish_cells(const int32_t* sums, size_t stride, const Int8Output& o, const Int8Piece* pieces,
                   const uint32_t* first, size_t vectors) {
   Vec scale[4], bias[4];
@@ -201,11 +198,16 @@ void finish_cells(const int32_t* sums, size_t stride, const Int8Output& o, const
       if (add == Int8Output::Add::cells)
         added = floats((bytes >> 8 * c & 255) - o.add_zero) * add_scale;
       if (add != Int8Output::Add::nothing) y = y + added;
-      whole[c] = _mm256_cvtps_epi32(_mm256_min_ps(high, y * inverse));
+      whole[c] = _mm256_cvtps_epi32(positive ? y * inverse : _mm256_min_ps(high, y * inverse));
     }
-    __m256i low_pair = _mm256_adds_epi16(_mm256_packs_epi32(whole[0], whole[1]), zero);
-    __m256i high_pair = _mm256_adds_epi16(_mm256_packs_epi32(whole[2], whole[3]), zero);
-    __m256i cells = _mm256_max_epu8(_mm256_packus_epi16(low_pair, high_pair), low);
+    __m256i low_pair = _mm256_packs_epi32(whole[0], whole[1]);
+    __m256i high_pair = _mm256_packs_epi32(whole[2], whole[3]);
+    if (!positive) {
+      low_pair = _mm256_adds_epi16(low_pair, zero);
+      high_pair = _mm256_adds_epi16(high_pair, zero);
+    }
+    __m256i cells = _mm256_packus_epi16(low_pair, high_pair);
+    if (!positive) cells = _mm256_max_epu8(cells, low);
     cells = _mm256_shuffle_epi8(cells, cell);
     for (const Int8Piece* p = begin; p < end; ++p)
       store_piece(o.to + p->out, (Vec)cells, p->first, p->count);
@@ -232,18 +234,21 @@ using Four = void (*)(const int32_t* sums, size_t stride, const Int8Output&, con
 inline Four kernel_for(const Int8Output& o) {
   if (!o.cells) return nullptr;
   using Add [[maybe_unused]] = Int8Output::Add;
+  [[maybe_unused]] const bool byte =
+      o.low == static_cast<float>(-o.zero) && o.high == static_cast<float>(255 - o.zero);
+  [[maybe_unused]] const bool positive = byte && o.zero == 0 && o.bounded;
 #if defined(__AVX512F__)
-  bool byte = o.low == static_cast<float>(-o.zero) && o.high == static_cast<float>(255 - o.zero);
   if (o.add == Add::floats)
     return byte ? finish_cells<Add::floats, Limits::byte> : finish_cells<Add::floats, Limits::any>;
   if (o.add == Add::cells)
     return byte ? finish_cells<Add::cells, Limits::byte> : finish_cells<Add::cells, Limits::any>;
   if (!byte) return finish_cells<Add::nothing, Limits::any>;
-  return o.zero == 0 && o.bounded ? finish_cells<Add::nothing, Limits::positive>
-                                  : finish_cells<Add::nothing, Limits::byte>;
+  return positive ? finish_cells<Add::nothing, Limits::positive>
+                  : finish_cells<Add::nothing, Limits::byte>;
 #elif defined(__AVX2__)
   if (o.add == Add::floats) return finish_cells<Add::floats>;
-  return o.add == Add::cells ? finish_cells<Add::cells> : finish_cells<Add::nothing>;
+  if (o.add == Add::cells) return finish_cells<Add::cells>;
+  return positive ? finish_cells<Add::nothing, true> : finish_cells<Add::nothing>;
 #else
   return nullptr;
 #endif
