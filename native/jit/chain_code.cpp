@@ -27,6 +27,19 @@ size_t input_bytes(const TapOffsets& offsets, ptrdiff_t row_stride, size_t rows,
   return static_cast<size_t>(total) * sizeof(float);
 }
 
+// Whether tiles of neighbouring taps have whole vectors in common.
+bool overlap(const TapOffsets& offsets, ptrdiff_t row_stride, const TileShape& shape, size_t lanes) {
+  std::vector<int32_t> sorted(offsets.table.begin(), offsets.table.end());
+  std::sort(sorted.begin(), sorted.end());
+  auto found = [&](ptrdiff_t apart) {
+    return std::any_of(sorted.begin(), sorted.end(), [&](int32_t offset) {
+      return std::binary_search(sorted.begin(), sorted.end(), offset + apart);
+    });
+  };
+  return (shape.rows > 1 && found(row_stride)) ||
+         (shape.vectors > 1 && found(static_cast<ptrdiff_t>(lanes)));
+}
+
 }  // namespace
 
 ChainCode::ChainCode(const std::vector<Stage>& stages, const TapOffsets& offsets,
@@ -47,7 +60,8 @@ ChainCode::ChainCode(const std::vector<Stage>& stages, const TapOffsets& offsets
       std::optional<Form> form = choose(
           isa(), {weights.dense(), weights.outputs(), weights.taps(), weights.block_count(),
                   weights.values(), shape.rows, shape.vectors, stride, shape.count, tiles,
-                  input_bytes(taps, stride, shape.rows, floats), writer.bytes()});
+                  input_bytes(taps, stride, shape.rows, floats),
+                  overlap(taps, stride, shape, lanes), writer.bytes()});
       if (!form) continue;
       std::shared_ptr<const TileCode> code = form->channels > 1 ? any_shape : nullptr;
       if (!code) {

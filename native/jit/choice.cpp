@@ -9,8 +9,9 @@ namespace {
 // Fewer weights than this in an average row of a block are mostly loads and stores of sums: code
 // gains nothing. It also bounds the size of code by the number of non-zeros.
 constexpr size_t fewest_taps = 4, fewest_wide_taps = 2;
-// Code is larger than weights and their indices: for fewer tiles, reading it takes too long.
-constexpr size_t fewest_tiles = 4, fewest_shared_tiles = 2;
+// Code is larger than weights and their indices: for fewer tiles, reading it takes too long, unless
+// it loads vectors once that several taps have in common.
+constexpr size_t fewest_tiles = 16, fewest_overlapping = 4, fewest_shared_tiles = 2;
 // Where channels share much of what they read of the input.
 constexpr double shared_density = 0.2;
 // With fewer non-zeros than that a load for each weight takes longer than permuting four of one load.
@@ -45,8 +46,8 @@ std::optional<Form> choose(Isa set, const Layer& layer) {
   }
   size_t bytes = (bytes_per_weight + bytes_per_vector * layer.tile_rows * layer.tile_vectors) *
                  layer.non_zeros;
-  if (layer.tiles < fewest_tiles || layer.code_before + bytes > cached_code ||
-      layer.input_bytes > cached_input)
+  if (layer.tiles < (layer.overlap ? fewest_overlapping : fewest_tiles) ||
+      layer.code_before + bytes > cached_code || layer.input_bytes > cached_input)
     return std::nullopt;
   return one_channel(layer.tile_rows, layer.tile_vectors, layer.row_stride);
 }

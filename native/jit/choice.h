@@ -18,6 +18,7 @@ struct Layer {
   ptrdiff_t row_stride;  // of the tiles' input, in floats
   size_t tiles, all_tiles;  // of this shape and of all, for which code is run one after the other
   size_t input_bytes;     // that a tile reads in a block
+  bool overlap;           // whether tiles of neighbouring taps have vectors in common
   size_t code_before;    // bytes of the program's code that is made already
 };
 
