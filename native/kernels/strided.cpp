@@ -63,16 +63,18 @@ void take_some(const TakenRows& rows) {
     auto before = [&](size_t end) -> unsigned {
       return end <= x ? 0 : end < x + V ? (1u << (end - x)) - 1 : 0xFFFF;
     };
-    unsigned mask = before(rows.high) & ~before(rows.low);
-    unsigned both = _pdep_u32(mask, 0x55555555);
+    constexpr uint64_t every = Step == 1 ? ~0ull : Step == 2 ? 0x5555555555555555 : 0x1111111111111111;
+    uint64_t mask = _pdep_u64(before(rows.high) & ~before(rows.low), every);
     auto written = static_cast<__mmask16>(before(rows.width));
-    auto first = static_cast<__mmask16>(Step == 1 ? mask : both);
-    auto second = static_cast<__mmask16>(both >> 16);
     const float* from = rows.from + Step * x;
     float* to = rows.to + x;
+    auto read = [&](int i) {
+      return Vec(_mm512_maskz_loadu_ps(static_cast<__mmask16>(mask >> 16 * i), from + i * V));
+    };
     for (size_t y = 0; y < rows.count; ++y, from += rows.from_stride, to += rows.to_stride) {
-      Vec v = _mm512_maskz_loadu_ps(first, from);
-      if constexpr (Step == 2) v = alternate<0>(v, _mm512_maskz_loadu_ps(second, from + V));
+      Vec v = read(0);
+      if constexpr (Step > 1) v = alternate<0>(v, read(1));
+      if constexpr (Step > 2) v = alternate<0>(v, alternate<0>(read(2), read(3)));
       _mm512_mask_storeu_ps(to, written, v);
     }
   }
@@ -98,11 +100,15 @@ void take_rows(const TakenRows& rows) {
   for (size_t y = 0; y < rows.count; ++y, from += rows.from_stride, to += rows.to_stride) {
     size_t x = 0;
     for (; x < rows.low; ++x) to[x] = 0;
+    auto two = [&](size_t at) { return alternate<0>(load(from + at), load(from + at + V)); };
     if constexpr (Step == 1)
       for (; x + V <= rows.high; x += V) store(to + x, load(from + x));
-    else  // not the last entry: after it there need not be another float
+    // Not the last entry: after it there need not be another float.
+    if constexpr (Step == 2)
+      for (; x + V < rows.high; x += V) store(to + x, two(2 * x));
+    if constexpr (Step == 4)
       for (; x + V < rows.high; x += V)
-        store(to + x, alternate<0>(load(from + 2 * x), load(from + 2 * x + V)));
+        store(to + x, alternate<0>(two(4 * x), two(4 * x + 2 * V)));
     for (; x < rows.high; ++x) to[x] = from[Step * x];
     for (; x < rows.width; ++x) to[x] = 0;
   }
@@ -120,7 +126,11 @@ void take_any(const TakenRows& rows) {
 }
 
 void take(const TakenRows& rows) {
-  (rows.step == 1 ? take_rows<1> : rows.step == 2 ? take_rows<2> : take_any)(rows);
+  auto run = rows.step == 1   ? take_rows<1>
+             : rows.step == 2 ? take_rows<2>
+             : rows.step == 4 ? take_rows<4>
+                              : take_any;
+  run(rows);
 }
 
 }  // namespace
