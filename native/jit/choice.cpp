@@ -8,7 +8,7 @@ namespace {
 
 // Fewer weights than this in an average row of a block are mostly loads and stores of sums: code
 // gains nothing. It also bounds the size of code by the number of non-zeros.
-constexpr size_t fewest_taps = 4, fewest_wide_taps = 2;
+constexpr size_t fewest_taps = 3, fewest_wide_taps = 2;
 // Code is larger than weights and their indices: for fewer tiles, reading it takes too long, unless
 // it loads vectors once that several taps have in common.
 constexpr size_t fewest_tiles = 16, fewest_overlapping = 4, fewest_shared_tiles = 2;
