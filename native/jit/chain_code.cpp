@@ -27,8 +27,10 @@ size_t input_bytes(const TapOffsets& offsets, ptrdiff_t row_stride, size_t rows,
   return static_cast<size_t>(total) * sizeof(float);
 }
 
-// Whether tiles of neighbouring taps have whole vectors in common.
+// Whether tiles of some taps have most of their vectors in common (Generator::overlap): those a row
+// apart, or a vector.
 bool overlap(const TapOffsets& offsets, ptrdiff_t row_stride, const TileShape& shape, size_t lanes) {
+  if (shape.rows > 1 && row_stride < static_cast<ptrdiff_t>(shape.vectors * lanes)) return false;
   std::vector<int32_t> sorted(offsets.table.begin(), offsets.table.end());
   std::sort(sorted.begin(), sorted.end());
   auto found = [&](ptrdiff_t apart) {

@@ -15,11 +15,11 @@ struct Layer {
   size_t blocks;         // of taps
   size_t non_zeros;
   size_t tile_rows, tile_vectors;
-  ptrdiff_t row_stride;  // of the tiles' input, in floats
+  ptrdiff_t row_stride;     // of the tiles' input, in floats
   size_t tiles, all_tiles;  // of this shape and of all, for which code is run one after the other
-  size_t input_bytes;     // that a tile reads in a block
-  bool overlap;           // whether tiles of neighbouring taps have vectors in common
-  size_t code_before;    // bytes of the program's code that is made already
+  size_t input_bytes;       // that a tile reads in a block
+  bool overlap;             // whether tiles of some taps have most vectors in common
+  size_t code_before;       // bytes of the program's code that is made already
 };
 
 // No form where the interpreting kernels are faster, for instruction sets without one, and with

@@ -166,7 +166,7 @@ void finish_cells(const int32_t* sums, size_t stride, const Int8Output& o, const
 #elif defined(__AVX2__)
 // The same with two forms. Of any limits the upper one is that of the floats, since larger ones than
 // 32 bits hold become the smallest integer, as NaN does, and the lower one that of the bytes.
-// `positive`: packing with saturation limits numbers.
+// `positive`, as above: packing with saturation limits numbers.
 template <Int8Output::Add add, bool positive = false>
 void finish_cells(const int32_t* sums, size_t stride, const Int8Output& o, const Int8Piece* pieces,
                   const uint32_t* first, size_t vectors) {

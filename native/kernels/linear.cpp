@@ -182,8 +182,9 @@ void mask_many(const MaskRows& weights, size_t begin, size_t end, const float* x
 }
 
 // With so few non-zeros, vectors of neighbouring columns would be mostly zeros: gather the inputs
-// instead, lane by lane, which is faster than the processors' own gathers with prefix sums in vectors.
-// Eight lanes at most: filling sixteen takes longer than two vectors of eight.
+// instead, lane by lane, which is faster than the gathers of AVX2 and AVX-512 with prefix sums in
+// vectors. Eight lanes at most: filling sixteen takes longer than two vectors of eight.
+constexpr size_t deltas_ahead = 512;  // that are prefetched, and as many values
 constexpr int gathered = V < 8 ? V : 8;
 typedef float Gathered __attribute__((vector_size(gathered * sizeof(float))));
 
@@ -203,8 +204,8 @@ void delta_one(const DeltaRows& weights, size_t begin, size_t end, const float* 
     size_t left = weights.first[row + 1] - weights.first[row], column = 0;
     Gathered sum{};
     for (; left >= gathered; left -= gathered, delta += gathered, value += gathered) {
-      __builtin_prefetch(value + ahead / 2);
-      __builtin_prefetch(delta + ahead / 2);
+      __builtin_prefetch(value + deltas_ahead);
+      __builtin_prefetch(delta + deltas_ahead);
       multiply_gathered(delta, value, x, column, sum);
     }
     float rest = 0;

@@ -66,7 +66,8 @@ inline Vec previous_lanes(Vec a, Vec b) {
 
 // V windows of three columns, two apart, are made of V even and V odd columns and one more: the first of
 // the next windows or, where there is padding, the last of those before. A column is read once.
-// column(x): columns [x, x + V) of the rows under the windows, reduced; reads V - 1 past the last.
+// column(x): columns [x, x + V) of the rows under the windows, reduced. Reads past the last column.
+static_assert(V + 1 <= row_slack);
 template <bool Max, bool Padded, class Column>
 inline void pool_by_two(const Column& column, float row_scale, const Windows& windows, float* to) {
   const Vec nothing = Max ? splat(-INFINITY) : Vec{};
@@ -255,9 +256,11 @@ void pool_narrow(const float* from, size_t row_stride, const Windows& rows, cons
   const size_t end = 2 * count + (!Padded && third == count);
   const Vec scale = load_some(columns.scale, count);
   for (int32_t y = 0; y < rows.count; ++y, to += to_stride) {
-    Vec low = nothing, high = nothing, next = nothing;
-    for (int32_t r = rows.begin[y]; r < rows.end[y]; r += rows.dilation) {
-      const float* row = from + static_cast<size_t>(r) * row_stride;
+    const float* row = from + static_cast<size_t>(rows.begin[y]) * row_stride;
+    Vec low = load(row), high = end > V ? load(row + V) : nothing;
+    Vec next = end > 2 * V ? load(row + 2 * V) : nothing;
+    for (int32_t r = rows.begin[y] + rows.dilation; r < rows.end[y]; r += rows.dilation) {
+      row = from + static_cast<size_t>(r) * row_stride;
       low = join<Max>(low, load(row));
       if (end > V) high = join<Max>(high, load(row + V));
       if (end > 2 * V) next = join<Max>(next, load(row + 2 * V));
@@ -276,13 +279,12 @@ void pool_channel(const float* from, size_t row_stride, const Windows& rows, con
                   float* to, size_t to_stride) {
   if (columns.count <= V)
     return pool_narrow<Max, Padded>(from, row_stride, rows, columns, to, to_stride);
-  constexpr int32_t most = 3;
-  const float* row[most] = {};
+  const float* row[PoolKernels::most_rows] = {};
   for (int32_t y = 0; y < rows.count; ++y, to += to_stride) {
-    int32_t count = 0;
-    for (int32_t r = rows.begin[y]; r < rows.end[y] && count < most; r += rows.dilation)
+    size_t count = 0;
+    for (int32_t r = rows.begin[y]; r < rows.end[y]; r += rows.dilation)
       row[count++] = from + static_cast<size_t>(r) * row_stride;
-    pool_rows_by_two<Max, Padded>(row, static_cast<size_t>(count), rows.scale[y], columns, to);
+    pool_rows_by_two<Max, Padded>(row, count, rows.scale[y], columns, to);
   }
 }
 

@@ -7,9 +7,7 @@
 
 namespace skinny {
 
-inline size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
-
-// Aligned to a cache line, or to a huge page if it takes some. std::free frees it.
+// Aligned to a cache line; of 4 MB and more, in huge pages. std::free frees it.
 void* allocate_pages(size_t bytes);
 
 // For vectors of weights that are read once in a call: finding the address of each page of 4 kB takes

@@ -26,12 +26,13 @@ struct Windows {
   // Whether all are regular, of three entries, two apart; or but for the first, which begins in a
   // padding of one.
   bool by_two() const {
-    return irregular == count && stride == 2 && length == 3 && (regular == 0 || padded());
+    return irregular == count && stride == 2 && length == 3 && begin[0] == 0 &&
+           (regular == 0 || padded());
   }
   bool padded() const { return regular == 1 && begin[0] == 0 && end[0] == 2 && begin[1] == 1; }
 };
 
-constexpr size_t row_slack = 64;
+constexpr size_t row_slack = 64;  // floats that are readable after a row of one image
 
 struct PoolKernels {
   // One row of output, from the `rows` rows of input at row[0], row[1], ..., of `n` images
@@ -39,7 +40,9 @@ struct PoolKernels {
   // For one image, up to row_slack floats after a row are read.
   void (*row)(bool max, const float* const* row, size_t rows, float row_scale,
               const Windows& windows, size_t width, size_t n, float* reduced, float* to);
-  // The same for all rows of a channel of one image, whose columns' windows are by_two().
+  // The same for all rows of a channel of one image. The windows of its columns are by_two(), those
+  // of its rows have at most most_rows entries.
+  static constexpr size_t most_rows = 3;
   void (*channel)(bool max, const float* from, size_t row_stride, const Windows& rows,
                   const Windows& columns, float* to, size_t to_stride);
 };

@@ -42,8 +42,9 @@ Pool::Pool(bool largest, Axis row_axis, Axis column_axis)
     : max(largest), rows(std::move(row_axis)), columns(std::move(column_axis)) {
   for (size_t y = 0; y < rows.begin.size(); ++y) {
     auto covered = static_cast<size_t>((rows.end[y] - rows.begin[y] - 1) / rows.dilation + 1);
-    address_floats = std::max(address_floats, covered * sizeof(float*) / sizeof(float));
+    window_rows = std::max(window_rows, covered);
   }
+  address_floats = window_rows * sizeof(float*) / sizeof(float);
   auto count = static_cast<int32_t>(columns.begin.size());
   const int32_t *begin = columns.begin.data(), *end = columns.end.data();
   windows = {begin, end, columns.scale.data(), columns.dilation, count, count, count, 0, 0, {}};
@@ -67,8 +68,7 @@ Pool::Pool(bool largest, Axis row_axis, Axis column_axis)
 }
 
 bool Pool::by_channel() const {
-  constexpr size_t most_rows = 3;
-  return windows.by_two() && address_floats <= most_rows * sizeof(float*) / sizeof(float);
+  return windows.by_two() && window_rows <= PoolKernels::most_rows;
 }
 
 Windows Pool::row_windows() const {

@@ -117,7 +117,8 @@ struct Pool {
   const bool max;
   const Axis rows, columns;
   Windows windows;  // of the columns
-  size_t address_floats = 0;  // that the addresses of a window's rows take in memory
+  size_t window_rows = 0;     // of the window that has most
+  size_t address_floats = 0;  // that their addresses take in memory
   const PoolKernels& kernels = SKINNY_CHOOSE(pool);
 
   Pool(bool largest, Axis row_axis, Axis column_axis);

@@ -40,6 +40,7 @@ struct View {
 };
 
 inline size_t divide_up(size_t count, size_t unit) { return (count + unit - 1) / unit; }
+inline size_t round_up(size_t count, size_t unit) { return divide_up(count, unit) * unit; }
 
 struct Range {
   size_t begin, end;

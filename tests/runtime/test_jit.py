@@ -295,7 +295,7 @@ WASTEFUL = {
 }
 
 
-@pytest.mark.parametrize("kept", [1, 2, 4])  # of an output channel
+@pytest.mark.parametrize("kept", [1, 2, 3, 4])  # of an output channel
 @pytest.mark.parametrize("layer", WASTEFUL)
 def test_code_is_bounded_by_the_non_zeros_of_a_file(layer, kept, tmp_path):
     inputs, outputs, kernel, groups = WASTEFUL[layer]

@@ -13,6 +13,8 @@ from runtime_compare import batch_sizes, check
 
 from skinny import packing
 from skinny.runtime import load, reference
+from skinny.runtime.layout import compact
+from skinny.runtime.windows import Axis
 
 
 @st.composite
@@ -129,9 +131,11 @@ def test_windows_of_three_columns_two_apart_equal_the_reference(folder, width, o
         check(builder, folder, *batch_sizes()[:3], threads=1 + width % 3)
 
 
-def test_the_maximum_of_a_padded_window_with_nan_is_nan(folder):
-    builder = Builder(2, 23, 70)
-    builder.max_pool((3, 3), (2, 2), padding=(1, 1))
+@pytest.mark.parametrize("width", [9, 17, 33, 70])
+@pytest.mark.parametrize("padding", [0, 1])
+def test_the_maximum_of_three_columns_with_nan_is_nan(folder, width, padding):
+    builder = Builder(2, 23, width)
+    builder.max_pool((3, 3), (2, 2), padding=(padding, padding))
     path = folder / "net.skinny"
     packing.write(path, builder.tensors, graph=builder.graph())
     for images in (1, 16):
@@ -141,3 +145,26 @@ def test_the_maximum_of_a_padded_window_with_nan_is_nan(folder):
         wanted = reference.run(builder.graph(), builder.tensors.__getitem__, x)[0]
         np.testing.assert_array_equal(load(path)(x), wanted)
         assert np.isneginf(wanted).any()
+
+
+def test_windows_may_begin_anywhere():
+    """No network has such windows; a step of the engine may."""
+    native = pytest.importorskip("skinny._native", reason="the native extension was not built")
+    begin = np.arange(4, 14, 2, dtype=np.int32)
+    axes = {
+        "rows": Axis(np.zeros(1, np.int32), np.ones(1, np.int32), np.ones(1, np.float32), 1),
+        "columns": Axis(begin, begin + 3, np.ones(5, np.float32), 1),
+    }
+    engine, source, target = native.Engine(), compact((1, 1, 30)), compact((1, 1, 5))
+    target = target._replace(offset=32)
+    flat = compact((5,))
+    engine.begin(
+        mode=native.Mode.single, positions=64, source=source, target=flat._replace(offset=32)
+    )
+    engine.add_pool(
+        mode=native.Mode.single, source=source, target=target, pool=native.Pool(max=True, **axes)
+    )
+    engine.begin(mode=native.Mode.tail, positions=5, source=flat, target=flat)
+    y = np.empty((1, 5), np.float32)
+    engine.run_floats(x=np.arange(30, dtype=np.float32), y=y, threads=1, timed=False)
+    np.testing.assert_array_equal(y[0], begin + 2)
