@@ -70,30 +70,57 @@ inline Vec inverse_power(Vec base, float beta) {
   return power(base, splat(-beta));
 }
 
-void lrn(const float* from, float* to, size_t count, size_t channels, size_t channel_stride,
-         int size, float alpha, float beta, float k) {
-  constexpr size_t ahead = 16;  // floats: the next cache line
-  // PyTorch's window: size / 2 channels before, (size - 1) / 2 after.
-  size_t before = static_cast<size_t>(size) / 2, after = static_cast<size_t>(size - 1) / 2;
-  for (size_t at = 0; at < count; at += V) {
-    size_t lanes = count - at < static_cast<size_t>(V) ? count - at : static_cast<size_t>(V);
-    auto get = [&](size_t channel) {
-      return load_some(from + channel * channel_stride + at, lanes);
-    };
+// One vector of positions, of all channels. PyTorch's window: size / 2 channels before, (size - 1) / 2
+// after. get(c), set(c, v): a channel. Size: 5, whose squares stay in registers; 0: any.
+template <size_t Size, class Get, class Set>
+inline void normalise(size_t channels, size_t any_size, float alpha, float beta, float k, Get get,
+                      Set set) {
+  const size_t size = Size ? Size : any_size, before = size / 2, after = (size - 1) / 2;
+  auto finish = [&](size_t c, Vec squares) {
+    set(c, get(c) * inverse_power(squares * (alpha / static_cast<float>(size)) + k, beta));
+  };
+  if (size > max_lrn_in_place) {
     for (size_t c = 0; c < channels; ++c) {
       size_t first = c < before ? 0 : c - before;
       size_t last = c + after < channels ? c + after : channels - 1;
       Vec squares{};
-      for (size_t i = first; i <= last; ++i) {
-        Vec v = get(i);
-        squares += v * v;
-      }
-      Vec result = get(c) * inverse_power(squares * (alpha / static_cast<float>(size)) + k, beta);
-      store_some(to + c * channel_stride + at, result, lanes);
+      for (size_t i = first; i <= last; ++i) squares += get(i) * get(i);
+      finish(c, squares);
+    }
+    return;
+  }
+  // The squares of a window: nothing is read of channels that are written already.
+  Vec square[Size ? Size : max_lrn_in_place] = {};
+  auto read = [&](size_t c) {
+    for (size_t i = 0; i + 1 < size; ++i) square[i] = square[i + 1];
+    Vec v = c < channels ? get(c) : Vec{};
+    square[size - 1] = v * v;
+  };
+  for (size_t c = 0; c < after; ++c) read(c);
+  for (size_t c = 0; c < channels; ++c) {
+    read(c + after);
+    Vec squares = square[0];
+    for (size_t i = 1; i < size; ++i) squares += square[i];
+    finish(c, squares);
+  }
+}
+
+void lrn(const float* from, float* to, size_t count, size_t channels, size_t channel_stride,
+         int size, float alpha, float beta, float k) {
+  constexpr size_t ahead = 16;  // floats: the next cache line
+  for (size_t at = 0; at < count; at += V) {
+    size_t lanes = count - at < static_cast<size_t>(V) ? count - at : static_cast<size_t>(V);
+    auto get = [&](size_t c) { return load_some(from + c * channel_stride + at, lanes); };
+    auto set = [&](size_t c, Vec v) {
+      store_some(to + c * channel_stride + at, v, lanes);
       // Channels lie too far apart for the processor to see what comes next.
       __builtin_prefetch(from + c * channel_stride + at + ahead);
       __builtin_prefetch(to + c * channel_stride + at + ahead, 1);
-    }
+    };
+    if (size == 5)
+      normalise<5>(channels, 5, alpha, beta, k, get, set);
+    else
+      normalise<0>(channels, static_cast<size_t>(size), alpha, beta, k, get, set);
   }
 }
 

@@ -21,6 +21,7 @@ using nb::arg;
 void bind_constants(nb::module_& m) {
   m.attr("TILE_VECTORS") = tile_vectors;
   m.attr("MAX_BYTE_TAPS") = max_byte_taps;
+  m.attr("MAX_LRN_IN_PLACE") = max_lrn_in_place;
   m.attr("MAX_TAPS") = max_taps;
   m.attr("MAX_OFFSET") = max_offset;
   m.attr("MAX_THREADS") = max_threads;

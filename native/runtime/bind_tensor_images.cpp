@@ -59,7 +59,12 @@ void add_lrn(TensorProgram& p, size_t samples, size_t source_sample_stride,
              size_t target_sample_stride, const View& source, const View& target, int size,
              float alpha, float beta, float k) {
   ImageArena own = arena(p, samples, source_sample_stride, target_sample_stride);
-  check_samples(own, source, target);
+  bool in_place = source.same_compact(target) && source_sample_stride == target_sample_stride &&
+                  size > 0 && static_cast<size_t>(size) <= max_lrn_in_place;
+  if (in_place)
+    check_in_place(own, target);
+  else
+    check_samples(own, source, target);
   require(source.compact() && target.compact() && source.size() == target.size() &&
               source.channels == target.channels && size > 0,
           "normalisation keeps the shape, of images without gaps");

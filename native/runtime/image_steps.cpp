@@ -89,6 +89,18 @@ void apart(const View& source, const View& target) {
           "a step must not write what it reads");
 }
 
+void check_in_place(const ImageArena& arena, const View& view) {
+  const Samples& samples = arena.samples;
+  require(samples.count && samples.count <= max_offset && samples.in_stride <= max_offset &&
+              samples.in_stride == samples.out_stride,
+          "the samples must lie in the arena");
+  size_t others = samples.count - 1;
+  inside(arena.positions, view);
+  require(view.end() + others * samples.in_stride <= arena.positions,
+          "the samples must lie in the arena");
+  require(!others || view.end() - view.offset <= samples.in_stride, "the samples must not overlap");
+}
+
 void check_samples(const ImageArena& arena, const View& source, const View& target) {
   const Samples& samples = arena.samples;
   require(samples.count && samples.count <= max_offset && samples.in_stride <= max_offset &&

@@ -20,6 +20,8 @@ struct ImageArena {
 
 // The view, if it lies in an arena of `positions`.
 const View& inside(size_t positions, const View& view);
+// That the samples of a view that is written over lie in the arena.
+void check_in_place(const ImageArena& arena, const View& view);
 // That the samples of both views lie in the arena, and are not written over what is read.
 void check_samples(const ImageArena& arena, const View& source, const View& target);
 // That a step does not write what it reads.

@@ -18,13 +18,16 @@ struct Activation {
   float a = 0, b = 0;
 };
 
+// Windows of local response normalisation, at most, whose result may be written over the input.
+constexpr size_t max_lrn_in_place = 32;
+
 struct PointwiseKernels {
   void (*activate)(const Activation& activation, const float* from, float* to, size_t count);
   void (*add)(const float* a, const float* b, float* to, size_t count);
   // to = from * scale + shift
   void (*scale)(const float* from, float* to, size_t count, float scale, float shift);
   // to[c] = from[c] / (k + alpha / size * sum of from[c']^2 over the window)^beta for `count`
-  // neighbouring floats of each channel.
+  // neighbouring floats of each channel. `to` may be `from` for windows of max_lrn_in_place.
   void (*lrn)(const float* from, float* to, size_t count, size_t channels, size_t channel_stride,
               int size, float alpha, float beta, float k);
 };

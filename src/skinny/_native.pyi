@@ -74,6 +74,7 @@ def symbols_decode(
 
 TILE_VECTORS: int  # at most, in one tile
 MAX_BYTE_TAPS: int  # of a block whose tap indices are bytes
+MAX_LRN_IN_PLACE: int  # channels of a window
 MAX_TAPS: int  # of a block of a sparse convolution
 MAX_INT8_TAPS: int  # of a layer in int8
 MAX_MAP_REGISTERS: int  # of elementwise code

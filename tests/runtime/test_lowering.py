@@ -98,6 +98,23 @@ def test_a_chain_of_elementwise_operations_is_one_step():
     assert steps(check(graph, given, {})) == ["map"]
 
 
+@pytest.mark.parametrize("size", [1, 2, 5, 6, 32, 33])
+@pytest.mark.parametrize("channels", [1, 7, 40])
+@pytest.mark.parametrize("then", ["nothing", "its input", "a view of its input"])
+def test_a_normalisation_is_written_over_its_input_if_nothing_else_reads_it(size, channels, then):
+    given = {"x": random(0, 2, channels, 5, 9)}
+    records = [("softmax", ("x",), ("a",), {"axis": 1})]
+    if then == "a view of its input":
+        records += [("reshape", ("a",), ("b",), {"shape": (2, channels, 45)})]
+    lrn = {"size": size, "alpha": 0.5, "beta": 0.75, "k": 1.5}
+    records += [("lrn", ("a",), ("n",), lrn), ("softmax", ("n",), ("y",), {"axis": 1})]
+    outputs = {"nothing": ["y"], "its input": ["y", "a"], "a view of its input": ["y", "b"]}[then]
+    made = check(graph_of(given, outputs, *records), given, {}, threads=2)
+    (segment,) = made._natives.values()
+    values = segment._plan.values
+    assert (values["n"].home is values["a"].home) == (then == "nothing" and size <= 32)
+
+
 def test_an_expression_of_too_many_sources_is_cut():
     given = {f"x{at}": random(at, 7) for at in range(40)}
     records = [("add", ("x0", "x1"), ("y1",), {})]

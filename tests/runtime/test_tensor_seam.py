@@ -338,6 +338,7 @@ MISTAKES = [
     ("add_recurrent", {"last_h": tensor(2, 2, offset=1001)}, "must not write what it reads"),
     ("add_pool", {"source": IMAGE._replace(offset=900)}, "must not write what it reads"),
     ("add_lrn", {"source": IMAGE._replace(offset=950)}, "must not write what it reads"),
+    ("add_lrn", {"target": IMAGE, "size": 33}, "must not write what it reads"),
     ("add_lrn", {"target": compact((2, 3, 3))._replace(offset=1000)}, "keeps the shape"),
     ("add_lrn", {"size": 0}, "keeps the shape"),
     ("add_space_to_depth", {"target": OUT._replace(offset=150)}, "must not write what it reads"),

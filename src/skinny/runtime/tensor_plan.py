@@ -163,6 +163,15 @@ class TensorPlan:
             return None
         return users[0]
 
+    def is_last_use(self, name: str) -> bool:
+        """Whether the only reader of a value may write its result over it: no other value lies
+        where it does."""
+        value = self.values.get(name)
+        if self.sole_user(name) is None or not isinstance(value, Value) or name in self.inputs:
+            return False
+        others = [*self._joined.values(), *(v for n, v in self.values.items() if n != name)]
+        return all(other.home is not value.home for other in others)
+
     def claim(self, node: Node) -> None:
         """Another node's step computes this node too."""
         self._claimed.update(node.outputs)

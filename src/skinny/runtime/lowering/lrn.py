@@ -2,6 +2,7 @@
 
 import math
 
+from skinny._native import MAX_LRN_IN_PLACE
 from skinny.graph import Node
 from skinny.runtime import strided
 from skinny.runtime.layout import View, compact
@@ -14,10 +15,15 @@ def _accepts(facts: Facts, node: Node) -> bool:
 
 
 def _lrn(plan: TensorPlan, node: Node) -> None:
-    x = plan.in_arena(plan.value(node.inputs[0]))
+    given = plan.value(node.inputs[0])
+    x = plan.in_arena(given)
     if not strided.is_row_major(x.tensor):
         x = plan.copied(x, strided.row_major(x.shape))
-    y = plan.make(node.output)
+    replaceable = x is not given or plan.is_last_use(str(node.inputs[0]))
+    if replaceable and node["size"] <= MAX_LRN_IN_PLACE:
+        y = plan.values[node.output] = x
+    else:
+        y = plan.make(node.output)
     samples, channels, *sides = x.shape
     view = compact((channels, math.prod(sides)))
 
