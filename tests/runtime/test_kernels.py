@@ -115,7 +115,7 @@ def test_the_inputs_of_a_concatenation_are_written_where_they_belong(folder):
     ("side", "sets"), [(27, {"avx512"}), (16, {"avx2", "avx512"}), (33, {"avx2", "avx512"})]
 )
 def test_few_tiles_run_on_generated_code_where_that_pays(folder, side, sets):
-    """Rows of 27 are 12 tiles, too few with AVX2; those of 16 are 4, in which taps share vectors."""
+    """Rows of 27 are 12 tiles, too few with AVX2; those of 16 are 4, where taps share vectors."""
     builder = Builder(8, side, side)
     builder.conv(8, 16, (3, 3), padding=(1, 1), sparsity=0.85)
     check(builder, folder, 1)

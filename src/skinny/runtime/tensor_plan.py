@@ -170,7 +170,7 @@ class TensorPlan:
         if self.sole_user(name) is None or not isinstance(value, Value) or name in self.inputs:
             return False
         others = [*self._joined.values(), *(v for n, v in self.values.items() if n != name)]
-        return all(other.home is not value.home for other in others)
+        return all(getattr(other, "home", None) is not value.home for other in others)
 
     def claim(self, node: Node) -> None:
         """Another node's step computes this node too."""
