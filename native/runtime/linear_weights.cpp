@@ -9,7 +9,7 @@ LinearWeights::LinearWeights(const uint8_t* mask, const float* values, size_t co
                              std::shared_ptr<const void> owner, size_t rows, size_t cols)
     : rows_(rows), cols_(cols) {
   if (count * 4 <= rows * cols && count)
-    encode_deltas(mask, values, count);
+    encode_deltas(mask, values, count, std::move(owner));
   else
     keep_mask(mask, values, count, std::move(owner));
   if (count * 2 < rows * cols) strips_ = StripWeights::make(mask, values, rows, cols);
@@ -17,7 +17,7 @@ LinearWeights::LinearWeights(const uint8_t* mask, const float* values, size_t co
 
 void LinearWeights::keep_mask(const uint8_t* mask, const float* values, size_t count,
                               std::shared_ptr<const void> owner) {
-  mask_values_ = values;
+  given_ = values;
   owner_ = std::move(owner);
   size_t rows = rows_, cols = cols_, words = (cols + 63) / 64;
   mask_.assign(rows * words, 0);
@@ -38,10 +38,12 @@ void LinearWeights::keep_mask(const uint8_t* mask, const float* values, size_t c
   if (first_[rows] != count) throw std::invalid_argument("a mask needs one value for each one");
 }
 
-void LinearWeights::encode_deltas(const uint8_t* mask, const float* values, size_t count) {
+// The values are copied only if explicit zeros come between them.
+void LinearWeights::encode_deltas(const uint8_t* mask, const float* values, size_t count,
+                                  std::shared_ptr<const void> owner) {
   constexpr size_t longest = 255;
   deltas_.reserve(count);
-  values_.reserve(count);
+  bool copied = false;
   first_.push_back(0);
   size_t used = 0;
   for (size_t row = 0; row < rows_; ++row) {
@@ -55,11 +57,14 @@ void LinearWeights::encode_deltas(const uint8_t* mask, const float* values, size
         if (used == count) throw std::invalid_argument("a mask needs one value for each one");
         size_t column = bit - row * cols_;
         for (; column - last > longest; last += longest) {
+          if (!copied) values_.assign(values, values + used);
+          copied = true;
           deltas_.push_back(longest);
           values_.push_back(0);
         }
         deltas_.push_back(static_cast<uint8_t>(column - last));
-        values_.push_back(values[used++]);
+        if (copied) values_.push_back(values[used]);
+        ++used;
         last = column;
       }
       ++bit;
@@ -67,6 +72,9 @@ void LinearWeights::encode_deltas(const uint8_t* mask, const float* values, size
     first_.push_back(deltas_.size());
   }
   if (used != count) throw std::invalid_argument("a mask needs one value for each one");
+  if (copied) return;
+  given_ = values;
+  owner_ = std::move(owner);
 }
 
 LinearWeights::LinearWeights(const float* dense, size_t rows, size_t cols)
@@ -77,7 +85,7 @@ void LinearWeights::run(size_t begin, size_t end, const float* x, size_t n, cons
   if (n == 1 && strips_) return strips_->run(begin, end, x, bias, y);
   const LinearKernels& kernels = SKINNY_CHOOSE(linear);
   if (!deltas_.empty()) {
-    DeltaRows weights{deltas_.data(), values_.data(), first_.data()};
+    DeltaRows weights{deltas_.data(), given_ ? given_ : values_.data(), first_.data()};
     if (n == 1)
       kernels.delta_one(weights, begin, end, x, bias, y);
     else
@@ -91,7 +99,7 @@ void LinearWeights::run(size_t begin, size_t end, const float* x, size_t n, cons
       kernels.dense_many(values_.data(), cols_, begin, end, x, n, bias, y);
     return;
   }
-  MaskRows weights{mask_.data(), mask_values_, first_.data(), readable_columns() / 64, rows_};
+  MaskRows weights{mask_.data(), given_, first_.data(), readable_columns() / 64, rows_};
   if (n == 1)
     kernels.mask_one(weights, begin, end, x, bias, y);
   else
@@ -99,7 +107,7 @@ void LinearWeights::run(size_t begin, size_t end, const float* x, size_t n, cons
 }
 
 size_t LinearWeights::bytes() const {
-  size_t values = mask_values_ ? first_.back() : values_.size();
+  size_t values = given_ ? first_.back() : values_.size();
   return (mask_.size() + first_.size()) * sizeof(uint64_t) + deltas_.size() +
          values * sizeof(float) + (strips_ ? strips_->bytes() : 0);
 }

@@ -39,13 +39,14 @@ class LinearWeights {
  private:
   void keep_mask(const uint8_t* mask, const float* values, size_t count,
                  std::shared_ptr<const void> owner);
-  void encode_deltas(const uint8_t* mask, const float* values, size_t count);
+  void encode_deltas(const uint8_t* mask, const float* values, size_t count,
+                     std::shared_ptr<const void> owner);
 
   size_t rows_, cols_;
   std::vector<uint64_t> mask_, first_;
   std::vector<uint8_t, InPages<uint8_t>> deltas_;
-  std::vector<float, InPages<float>> values_;  // with deltas, or dense
-  const float* mask_values_ = nullptr;         // with a bitmask
+  std::vector<float, InPages<float>> values_;  // dense, or with deltas and explicit zeros
+  const float* given_ = nullptr;               // else
   std::shared_ptr<const void> owner_;
   std::optional<StripWeights> strips_;
 };
