@@ -17,7 +17,7 @@ namespace skinny {
 class LinearWeights {
  public:
   // mask: flat bits over [rows][cols], low bit first; values: one for each one of the mask, kept
-  // alive by `owner` and not copied.
+  // alive by `owner` and not copied, unless explicit zeros come between them.
   LinearWeights(const uint8_t* mask, const float* values, size_t count,
                 std::shared_ptr<const void> owner, size_t rows, size_t cols);
   LinearWeights(const float* dense, size_t rows, size_t cols);
