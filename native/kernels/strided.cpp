@@ -48,6 +48,11 @@ void transpose(const float* from, size_t from_stride, float* to, size_t to_strid
     size_t c = 0;
     for (; c + V <= columns; c += V)
       transpose_block(from + c * from_stride + r, from_stride, to + r * to_stride + c, to_stride);
+    if (c < columns && columns > V) {  // the last ones with some that were copied already
+      c = columns - V;
+      transpose_block(from + c * from_stride + r, from_stride, to + r * to_stride + c, to_stride);
+      continue;
+    }
     for (; c < columns; ++c)
       for (size_t i = r; i < r + V; ++i) to[i * to_stride + c] = from[c * from_stride + i];
   }

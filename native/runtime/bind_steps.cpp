@@ -13,6 +13,7 @@
 
 #include "arguments.h"
 #include "depthwise_step.h"
+#include "direct_conv_step.h"
 #include "image_steps.h"
 
 namespace nb = nanobind;
@@ -83,6 +84,18 @@ void add_depthwise(Engine& e, Mode mode, const View& source, const View& target,
                    {{weights.shape(1), weights.shape(2)}, stride, padding, dilation},
                    {weights.data(), weights.data() + weights.size()},
                    {copy(bias), low, high, activation}));
+}
+
+void add_direct_conv(Engine& e, Mode mode, const View& source, const View& target,
+                     const In<float, 4>& weights, const std::array<size_t, 2>& stride,
+                     const std::array<size_t, 2>& padding, const Floats& bias, float low, float high, const Activation& activation) {
+  require(mode == Mode::single || mode == Mode::prefix,
+          "a direct convolution takes one image at a time");
+  Program& p = e.program(mode);
+  add(p, DirectConv({p.positions, 1, {}}, source, target,
+                    {{weights.shape(2), weights.shape(3)}, stride, padding, {1, 1}},
+                    {weights.data(), weights.data() + weights.size()}, copy(bias),
+                    {low, high, activation}));
 }
 
 void add_linear(Engine& e, Mode mode, const View& source, const View& target,
@@ -232,6 +245,9 @@ void bind_steps(nb::class_<Engine>& engine) {
            arg("low"), arg("high"), arg("image_rows") = nb::none())
       .def("add_depthwise", &add_depthwise, nb::kw_only(), mode, source, target, arg("weights"),
            arg("stride"), arg("padding"), arg("dilation"), arg("bias"), arg("low"), arg("high"),
+           arg("activation"))
+      .def("add_direct_conv", &add_direct_conv, nb::kw_only(), mode, source, target,
+           arg("weights"), arg("stride"), arg("padding"), arg("bias"), arg("low"), arg("high"),
            arg("activation"))
       .def("add_linear", &add_linear, nb::kw_only(), mode, source, target, arg("weights"),
            arg("bias"), arg("activation"))

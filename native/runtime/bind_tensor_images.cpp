@@ -7,6 +7,7 @@
 
 #include "bind_tensors.h"
 #include "depthwise_step.h"
+#include "direct_conv_step.h"
 #include "image_steps.h"
 
 namespace nb = nanobind;
@@ -99,6 +100,16 @@ void add_depthwise(TensorProgram& p, size_t samples, size_t source_sample_stride
                   {copy(bias), low, high, activation}));
 }
 
+void add_direct_conv(TensorProgram& p, size_t samples, size_t source_sample_stride,
+                     size_t target_sample_stride, const View& source, const View& target,
+                     const In<float, 4>& weights, const std::array<size_t, 2>& stride,
+                     const std::array<size_t, 2>& padding, const Floats& bias, float low, float high, const Activation& activation) {
+  p.add(DirectConv(arena(p, samples, source_sample_stride, target_sample_stride), source, target,
+                   {{weights.shape(2), weights.shape(3)}, stride, padding, {1, 1}},
+                   {weights.data(), weights.data() + weights.size()}, copy(bias),
+                   {low, high, activation}));
+}
+
 void add_linear(TensorProgram& p, const Tensor& source, const Tensor& target,
                 std::shared_ptr<LinearWeights> weights, const Floats& bias,
                 const Activation& activation) {
@@ -142,6 +153,9 @@ void bind_tensor_images(TensorBinding& program) {
       .def("add_depthwise", &add_depthwise, nb::kw_only(), samples, from_stride, to_stride, source,
            target, arg("weights"), arg("stride"), arg("padding"), arg("dilation"), arg("bias"),
            arg("low"), arg("high"), arg("activation"))
+      .def("add_direct_conv", &add_direct_conv, nb::kw_only(), samples, from_stride, to_stride,
+           source, target, arg("weights"), arg("stride"), arg("padding"), arg("bias"), arg("low"),
+           arg("high"), arg("activation"))
       .def("add_linear", &add_linear, nb::kw_only(), source, target, arg("weights"), arg("bias"),
            arg("activation"));
 }

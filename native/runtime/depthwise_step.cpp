@@ -18,14 +18,11 @@ size_t pointer_floats(size_t count) { return count * sizeof(float*) / sizeof(flo
 }  // namespace
 
 Depthwise::Depthwise(const ImageArena& arena, const View& source, const View& target,
-                     const Shape& shape, const std::vector<float>& weights, Epilogue epilogue)
+                     const KernelShape& shape, const std::vector<float>& weights, Epilogue epilogue)
     : in_(source), out_(target), samples_(arena.samples), shape_(shape),
       epilogue_(std::move(epilogue)) {
   check_samples(arena, source, target);
-  for (const auto& sides : {shape.kernel, shape.stride, shape.dilation})
-    for (size_t side : sides)
-      require(side && side <= max_offset, "a kernel, a stride and a dilation are 1 at least");
-  for (size_t side : shape.padding) require(side <= max_offset, "a padding is too large");
+  check_kernel(shape);
   size_t taps = product(shape.kernel[0], shape.kernel[1]);
   require(target.channels % source.channels == 0 &&
               weights.size() == product(target.channels, taps) &&
@@ -64,7 +61,7 @@ void Depthwise::plan_direct(std::vector<float> weights) {
 }
 
 void Depthwise::plan_copies(const std::vector<float>& weights) {
-  const Shape& shape = shape_;
+  const KernelShape& shape = shape_;
   size_t lanes = SKINNY_CHOOSE(depthwise).lanes, reach_x = (shape.kernel[1] - 1) * shape.dilation[1];
   size_t taps = shape.kernel[0] * shape.kernel[1];
   entries_ = round_up(out_.width, lanes) + reach_x / shape.stride[1];

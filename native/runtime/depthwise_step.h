@@ -12,9 +12,6 @@ namespace skinny {
 
 class Depthwise : public Step {
  public:
-  struct Shape {
-    std::array<size_t, 2> kernel, stride, padding, dilation;  // rows, columns; padding: before them
-  };
   struct Epilogue {
     std::vector<float> bias;  // of each output channel
     float low, high;
@@ -22,7 +19,7 @@ class Depthwise : public Step {
   };
   // weights: [output channel][kernel row][kernel column]; zeros cost nothing where most are zero.
   // Throws std::invalid_argument where sizes do not agree.
-  Depthwise(const ImageArena& arena, const View& source, const View& target, const Shape& shape,
+  Depthwise(const ImageArena& arena, const View& source, const View& target, const KernelShape& shape,
             const std::vector<float>& weights, Epilogue epilogue);
   void run(const ThreadContext& context) const override;
   size_t scratch(size_t n) const override;
@@ -53,7 +50,7 @@ class Depthwise : public Step {
 
   View in_, out_;
   Samples samples_;
-  Shape shape_;
+  KernelShape shape_;
   Epilogue epilogue_;
   size_t strip_rows_, strips_;
   std::vector<float> weights_;  // of all taps, or of those that are not zero

@@ -78,6 +78,13 @@ std::optional<TapOffsets> copied_offsets(const Chain& chain, size_t lanes) {
 
 }  // namespace
 
+void check_kernel(const KernelShape& shape) {
+  for (const auto& sides : {shape.kernel, shape.stride, shape.dilation})
+    for (size_t side : sides)
+      require(side && side <= max_offset, "a kernel, a stride and a dilation are 1 at least");
+  for (size_t side : shape.padding) require(side <= max_offset, "a padding is too large");
+}
+
 const View& inside(size_t positions, const View& view) {
   check(view);
   require(view.end() <= positions, "a view must lie in the arena");

@@ -18,6 +18,12 @@ struct ImageArena {
   Samples samples;
 };
 
+// The kernel of a convolution: rows, columns. Padding is what lies before the first ones.
+struct KernelShape {
+  std::array<size_t, 2> kernel, stride, padding, dilation;
+};
+void check_kernel(const KernelShape& shape);
+
 // The view, if it lies in an arena of `positions`.
 const View& inside(size_t positions, const View& view);
 // That the samples of a view that is written over lie in the arena.

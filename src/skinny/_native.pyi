@@ -380,6 +380,20 @@ class Engine:
         high: float,
         activation: Activation,
     ) -> None: ...
+    def add_direct_conv(
+        self,
+        *,
+        mode: Mode,  # single or prefix
+        source: _View,  # needs no padding
+        target: _View,
+        weights: NDArray[np.float32],  # [output channels, input channels, rows, columns]
+        stride: tuple[int, int],
+        padding: tuple[int, int],  # before the first row and column
+        bias: _Floats,
+        low: float,
+        high: float,
+        activation: Activation,
+    ) -> None: ...
     def add_linear(
         self,
         *,
@@ -726,6 +740,25 @@ class TensorProgram:
         activation: Activation,
     ) -> None:
         """Every output channel has one input channel; weights of zero cost nothing."""
+
+    def add_direct_conv(
+        self,
+        *,
+        samples: int,
+        source_sample_stride: int,
+        target_sample_stride: int,
+        source: _View,  # of the first sample; needs no padding
+        target: _View,
+        weights: NDArray[np.float32],  # [output channels, input channels, rows, columns]
+        stride: tuple[int, int],
+        padding: tuple[int, int],  # before the first row and column
+        bias: _Floats,
+        low: float,
+        high: float,
+        activation: Activation,
+    ) -> None:
+        """A dense convolution with its output channels in the lanes of vectors: for few input
+        channels, and any stride."""
 
     def add_conv(
         self,

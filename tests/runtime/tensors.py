@@ -7,6 +7,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from skinny import _native
+from skinny.runtime.layout import View
 
 
 class Tensor(NamedTuple):
@@ -88,3 +89,30 @@ def broadcast(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
         for axis in range(len(shape))
     ]
     return tensor._replace(shape=tuple(shape), strides=tuple(strides))
+
+
+def run_image_step(add, x, outputs, size, *, gap=0, threads=2):
+    """The result, [samples, outputs, *size], of a step on images that `add(program, **views)` adds.
+    gap: zeros that it leaves before the first row and between the rows. Nothing else is written."""
+    samples, channels, height, width = x.shape
+    bench = Workbench(1 << 20)
+    source = bench.input(x)
+    channel_stride = size[0] * (size[1] + gap) + gap
+    sample_stride = outputs * channel_stride + 9
+    whole = Tensor(0, bench.used, (samples, sample_stride), (sample_stride, 1))
+    bench.program.add_fill(target=whole, value=7)
+    add(
+        bench.program,
+        samples=samples,
+        source_sample_stride=channels * height * width,
+        target_sample_stride=sample_stride,
+        source=View(source.offset, channels, height, width, height * width, width, 0),
+        target=View(bench.used, outputs, *size, channel_stride, size[1] + gap, gap),
+    )
+    bench.output(whole)
+    result = bench.run(threads)[0]
+    assert (result[:, sample_stride - 9 :] == 7).all()  # nothing after a sample is written
+    written = result[:, : sample_stride - 9].reshape(samples, outputs, channel_stride)
+    rows = written[:, :, gap:].reshape(samples, outputs, size[0], size[1] + gap)
+    assert (rows[..., size[1] :] == 0).all()  # the padding is zero
+    return rows[..., : size[1]]

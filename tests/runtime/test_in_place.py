@@ -60,7 +60,8 @@ def run(made, x, results, threads, at_end):
 
 @settings(max_examples=100, deadline=None)
 @given(data=st.data())
-def test_depthwise_steps_touch_nothing_beside_the_images_and_the_results(data):
+@pytest.mark.parametrize("depthwise", [True, False])
+def test_convolutions_touch_nothing_beside_the_images_and_the_results(depthwise, data):
     kernel, stride = data.draw(st.sampled_from([3, 5, 7])), data.draw(st.sampled_from([1, 2, 3]))
     padding = data.draw(st.integers(0, kernel))
     sides = st.one_of(st.integers(1, 20), st.sampled_from([28, 56, 57]))
@@ -70,27 +71,34 @@ def test_depthwise_steps_touch_nothing_beside_the_images_and_the_results(data):
     rng = np.random.default_rng(data.draw(st.integers(0, 9)))
     images = data.draw(st.integers(1, 4))
     x = rng.standard_normal((images, channels, height, width)).astype(np.float32)
-    weights = rng.standard_normal((outputs, kernel, kernel)).astype(np.float32)
+    weights = rng.standard_normal((outputs, channels, kernel, kernel)).astype(np.float32)
     bias = rng.standard_normal(outputs).astype(np.float32)
     source = compact(x.shape[1:])
+    own = np.arange(outputs) // (outputs // channels)  # the input channel of a depthwise one
+    if depthwise:
+        weights[own[:, None] != np.arange(channels)] = 0
 
     def add(made, target):
-        made.add_depthwise(
-            mode=native.Mode.single, source=source, target=target, weights=weights,
-            stride=(stride, stride), padding=(padding, padding), dilation=(1, 1), bias=bias,
-            low=-np.inf, high=np.inf, activation=NONE,
-        )  # fmt: skip
+        common = {
+            "mode": native.Mode.single, "source": source, "target": target, "bias": bias,
+            "stride": (stride, stride), "padding": (padding, padding), "low": -np.inf,
+            "high": np.inf, "activation": NONE,
+        }  # fmt: skip
+        if depthwise:
+            kernels = np.ascontiguousarray(weights[np.arange(outputs), own])
+            made.add_depthwise(weights=kernels, dilation=(1, 1), **common)
+        else:
+            made.add_direct_conv(weights=weights, **common)
 
     made = engine(source, compact((outputs, *size)), add)
     y = run(made, x, outputs * math.prod(size), data.draw(st.integers(1, 3)),
             data.draw(st.booleans()))  # fmt: skip
     after = [stride * n + kernel for n in size]
     wide = np.pad(x, ((0, 0), (0, 0), (padding, after[0]), (padding, after[1])))
-    wide = np.repeat(wide, outputs // channels, axis=1)
     wanted = np.tile(bias[None, :, None, None], (images, 1, *size))
     for ky, kx in np.ndindex(kernel, kernel):
         part = wide[:, :, ky::stride, kx::stride][:, :, : size[0], : size[1]]
-        wanted += weights[:, ky, kx][None, :, None, None] * part
+        wanted += np.einsum("oc,scyx->soyx", weights[:, :, ky, kx], part)
     np.testing.assert_allclose(y.reshape(wanted.shape), wanted, rtol=1e-4, atol=1e-4)
 
 

@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skinny._native import MAX_BYTE_TAPS, TILE_VECTORS
-from skinny.runtime.layout import Buffer, compact, loose, padded, plan_memory, spaced
+from skinny.runtime.layout import Buffer, compact, empty, loose, padded, plan_memory, spaced
 from skinny.runtime.tiles import block_channels, choose_tile
 
 
@@ -29,6 +29,15 @@ def test_no_two_values_alive_at_a_time_share_memory(sizes):
                     or b.view.offset + b.view.positions <= a.view.offset
                 )
                 assert apart
+
+
+def test_large_results_begin_at_cache_lines():
+    for extra in range(1, 9):  # NumPy's own arrays begin at 16 bytes of any of them
+        made = empty((4, 8192 + extra))
+        assert made.shape == (4, 8192 + extra)
+        assert made.ctypes.data % 64 == 0
+        assert made.flags["C_CONTIGUOUS"]
+    assert empty((0, 3)).shape == (0, 3)
 
 
 def test_the_memory_of_a_value_is_reused_after_its_last_reader():

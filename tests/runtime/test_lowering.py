@@ -6,6 +6,7 @@ from tests.graph import running
 from tests.graph.cases import CASES
 from tests.runtime.native_graphs import mixed
 
+from skinny import _native
 from skinny.graph import Node, operation, operations
 from skinny.graph.graph import Graph, Input, complete
 from skinny.runtime.lowering import LOWERINGS
@@ -304,6 +305,36 @@ def test_depthwise_convolutions_read_their_input_as_it_lies(stride, outputs, low
     )  # fmt: skip
     made = steps(check(graph, given, tensors, low_memory=low_memory))
     assert made == ["conv", "conv", "conv"] or low_memory  # which computes layer by layer
+
+
+@pytest.mark.parametrize(
+    ("outputs", "kernel", "stride", "sparsity", "direct"),
+    [
+        (32, 3, 2, 0.0, True),
+        (32, 11, 4, 0.0, True),
+        (32, 5, 1, 0.0, True),
+        (17, 3, 2, 0.0, False),  # most lanes of the second vector would be empty
+        (32, 3, 2, 0.9, False),
+    ],
+)
+def test_dense_first_layers_read_images_as_they_lie(outputs, kernel, stride, sparsity, direct):
+    """But for sparse ones, and with AVX-512 those that do not fill vectors."""
+    given = {"x": random(0, 2, 3, 30, 41)}
+    weight = random(1, outputs, 3, kernel, kernel)
+    weight[np.random.default_rng(2).random(weight.shape) < sparsity] = 0
+    window = {"stride": (stride, stride), "dilation": (1, 1), "groups": 1, "padding": (1, 0)}
+    graph = graph_of(
+        given,
+        ["y"],
+        ("pad", ("x",), ("a",), {"before": (0, 0, 0, 0), "after": (0, 0, 1, 1)}),
+        ("conv", ("a",), ("b",), {"weight": "w", "bias": "b", **window}),
+        ("relu", ("b",), ("y",), {}),
+    )
+    made = check(graph, given, {"w": weight, "b": random(3, outputs)})
+    kernels = [info.kernel for segment in made._natives.values() for info in segment.steps]
+    if _native.Engine.lanes() == 16:
+        assert (kernels[-1] == "direct") == direct
+    assert ("space-to-depth" in kernels) <= (kernels[-1] != "direct")
 
 
 def test_depthwise_signals_equal_the_reference():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from runtime_tensors import Tensor, Workbench
+from runtime_tensors import run_image_step
 
 from skinny import _native
 from skinny._native import ActivationKind
@@ -38,41 +38,13 @@ def reference(x, weights, bias, shape: Shape, size):
 
 def depthwise(x, weights, bias, shape: Shape, size, *, limits=(-np.inf, np.inf), activation=NONE,
               gap=0, threads=2):  # fmt: skip
-    samples, channels, height, width = x.shape
-    outputs = len(weights)
-    bench = Workbench(1 << 20)
-    source = bench.input(x)
-    row_stride, channel_stride = width, height * width
-    read = View(source.offset, channels, height, width, channel_stride, row_stride, 0)
-    row_stride, channel_stride = size[1] + gap, size[0] * (size[1] + gap) + gap
-    written = View(bench.used, outputs, *size, channel_stride, row_stride, gap)
-    whole = Tensor(
-        0, bench.used, (samples, outputs * channel_stride + 9), (outputs * channel_stride + 9, 1)
-    )
-    bench.used += samples * (outputs * channel_stride + 9)
-    bench.program.add_fill(target=whole, value=7)
-    bench.program.add_depthwise(
-        samples=samples,
-        source_sample_stride=channels * height * width,
-        target_sample_stride=outputs * channel_stride + 9,
-        source=read,
-        target=written,
-        weights=weights,
-        **shape._asdict(),
-        bias=bias,
-        low=limits[0],
-        high=limits[1],
-        activation=activation,
-    )
-    bench.output(whole)
-    result = bench.run(threads)[0]
-    assert (result[:, outputs * channel_stride :] == 7).all()  # nothing after a sample is written
-    written_channels = result[:, : outputs * channel_stride].reshape(
-        samples, outputs, channel_stride
-    )
-    rows = written_channels[:, :, gap:].reshape(samples, outputs, size[0], size[1] + gap)
-    assert (rows[..., size[1] :] == 0).all()  # the padding is zero
-    return rows[..., : size[1]]
+    def add(program, **views):
+        program.add_depthwise(
+            **views, weights=weights, **shape._asdict(), bias=bias, low=limits[0], high=limits[1],
+            activation=activation,
+        )  # fmt: skip
+
+    return run_image_step(add, x, len(weights), size, gap=gap, threads=threads)
 
 
 def example(samples, channels, height, width, outputs, kernel, seed=0, sparsity=0.0):

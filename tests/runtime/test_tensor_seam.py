@@ -130,6 +130,18 @@ RIGHT = {
         "high": 1,
         "activation": NONE,
     },
+    "add_direct_conv": {
+        **SAMPLES,
+        "source": IMAGE,
+        "target": OUT,
+        "weights": np.ones((2, 2, 3, 3), np.float32),
+        "stride": (1, 1),
+        "padding": (1, 1),
+        "bias": floats(2),
+        "low": -1,
+        "high": 1,
+        "activation": NONE,
+    },
     "add_matmul": {
         "a": tensor(2, 3, 4),
         "b": tensor(2, 4, 5, offset=100),
@@ -268,7 +280,10 @@ def test_ranges_of_channels_of_one_value_are_apart():
             call("add_copy", source=left, target=left._replace(offset=offset))
 
 
-IMAGES = ("add_conv", "add_depthwise", "add_lrn", "add_pool", "add_space_to_depth")
+IMAGES = (
+    *("add_conv", "add_depthwise", "add_direct_conv", "add_lrn", "add_pool"),
+    "add_space_to_depth",
+)
 ADD = (Opcode.add, 3, 0, 1, 0)
 MISTAKES = [
     ("add_input", {"dtype": "float64"}, "must be of float32"),

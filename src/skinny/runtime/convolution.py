@@ -1,5 +1,6 @@
 """The geometry of a convolution: where its taps lie in the input, and its blocks."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -13,6 +14,13 @@ from skinny.runtime.tiles import block_channels, choose_tile
 
 Node = Mapping[str, Any]
 Shape = tuple[int, ...]
+
+# Of first layers: input channels, at most; the share of lanes that output channels fill and the
+# taps of each of these, at least.
+_IMAGE_CHANNELS = 4
+_FILLED = 0.8
+_MANY_TAPS = 64
+_MOST_LANES = 16
 
 
 @dataclass(frozen=True)
@@ -105,6 +113,20 @@ def _modulo_stride(at: NDArray[np.int64], stride: int) -> _AxisTaps:
     base = shift.min()
     remainders, index = np.unique(at % stride, return_inverse=True)
     return _AxisTaps(base * stride + remainders, index.reshape(-1), shift - base)
+
+
+def is_direct(node: Node, weight: Shape, lanes: int) -> bool:
+    """Whether a dense convolution of one image, by itself, reads it where it lies, with output
+    channels as the lanes of vectors (native/runtime/direct_conv.h): a first layer, whose channels
+    fill these. With AVX-512, where an element of a tile takes less time than to bring the result
+    into its order, one that has many taps or would need space-to-depth. weight: [out, channels /
+    groups, ...]."""
+    outputs, channels, *kernel = weight
+    if node["groups"] > 1 or max(node["dilation"]) > 1 or channels > _IMAGE_CHANNELS:
+        return False
+    whole = -(-outputs // lanes) * lanes
+    long = max(node["stride"]) > 1 or channels * math.prod(kernel) >= _MANY_TAPS
+    return outputs >= _FILLED * whole and (long or lanes < _MOST_LANES)
 
 
 def block_taps(

@@ -6,8 +6,12 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 Shape = tuple[int, ...]
 _LINE = 16  # floats of a cache line
+_LARGE = 1 << 14  # floats of results that take long enough to compute for their place to matter
 
 
 class View(NamedTuple):
@@ -34,6 +38,17 @@ class View(NamedTuple):
         """A channel as one row of all that lies in it, from a position on: padding, and some of
         the gap after it too."""
         return self._replace(height=1, width=width, row_stride=width, origin=origin)
+
+
+def empty(shape: Shape) -> NDArray[np.float32]:
+    """An array for results; a large one begins at a cache line, so that vectors stored there do not
+    cross lines."""
+    size = math.prod(shape)
+    if size < _LARGE:
+        return np.empty(shape, np.float32)
+    memory = np.empty(size + _LINE, np.float32)
+    begin = -memory.ctypes.data // 4 % _LINE
+    return memory[begin : begin + size].reshape(shape)
 
 
 def compact(shape: Shape) -> View:

@@ -14,7 +14,7 @@ from skinny._native import (
     Pool,
     Stage,
 )
-from skinny.runtime.convolution import Geometry, pointwise_taps
+from skinny.runtime.convolution import Geometry, is_direct, pointwise_taps
 from skinny.runtime.fuse import NONE, Activation, Layer
 from skinny.runtime.layout import Buffer, Shape, View
 from skinny.runtime.program import Program
@@ -95,7 +95,7 @@ def wanted_view(program: Program, layer: Layer) -> View | None:
     first."""
     stride = program.row_stride(program.shapes[layer.node["output"]])
     form = program.weights.geometry(layer.node, None, stride)
-    plain = form.space_to_depth is None and not is_depthwise(program, layer)
+    plain = form.space_to_depth is None and not reads_unpadded(program, layer)
     return form.view if plain and not form.view.contiguous else None
 
 
@@ -107,7 +107,7 @@ def row_strides(program: Program, layers: list[Layer]) -> dict[Shape, int] | Non
         return None
     found: dict[Shape, set[int]] = {}
     for layer in layers:
-        if layer.op == "conv" and not is_depthwise(program, layer):
+        if layer.op == "conv" and not reads_unpadded(program, layer):
             height, width = program.shapes[layer.computed][1:]
             stride = program.weights.geometry(layer.node).view.row_stride
             if stride > width and _is_dense(height, width, stride, program.lanes):
@@ -127,44 +127,60 @@ def reads_gaps(layer: Layer) -> bool:
 
 
 def is_depthwise(program: Program, layer: Layer) -> bool:
-    """Whether a layer runs on the kernel for depthwise convolutions, which pads by itself."""
+    """Whether a layer runs on the kernel for depthwise convolutions."""
     if program.n > 1 or layer.op != "conv" or layer.node["groups"] == 1:
         return False
     return program.weights.shape(layer.node)[1] == 1
 
 
-def _lower_depthwise(program: Program, layer: Layer) -> None:
+def reads_unpadded(program: Program, layer: Layer) -> bool:
+    """Whether a layer runs on a kernel that pads and strides by itself."""
+    alone = len(layer.nodes) == 1 and layer.residual is None and layer.pool is None
+    if program.n > 1 or layer.op != "conv" or not alone:
+        return False
+    if is_depthwise(program, layer):
+        return True
+    dense = program.weights.kernel(layer.node) == "dense"
+    return dense and is_direct(layer.node, program.weights.shape(layer.node), program.lanes)
+
+
+def _lower_unpadded(program: Program, layer: Layer) -> None:
     node, (name,) = layer.node, layer.inputs
     program.read(name)
     program.make(layer.output)
     outputs, _, *kernel = program.weights.shape(node)
     low, high, other = _clamping(layer.activations[0])
+    depthwise = is_depthwise(program, layer)
 
     def emit() -> None:
-        weights = program.weights.weights
-        program.engine.add_depthwise(
-            mode=program.mode,
-            source=program.view(name),
-            target=program.view(layer.output),
-            weights=weights.convolution(node).reshape(outputs, *kernel),
-            stride=tuple(node["stride"]),
-            padding=tuple(node["padding"]),
-            dilation=tuple(node["dilation"]),
-            bias=weights.bias(node["bias"], outputs),
-            low=low,
-            high=high,
-            activation=other.native,
-        )
+        weights = program.weights.weights.convolution(node)
+        common: dict[str, Any] = {
+            "mode": program.mode,
+            "source": program.view(name),
+            "target": program.view(layer.output),
+            "stride": tuple(node["stride"]),
+            "padding": tuple(node["padding"]),
+            "bias": program.weights.weights.bias(node["bias"], outputs),
+            "low": low,
+            "high": high,
+            "activation": other.native,
+        }
+        if depthwise:
+            kernels, dilation = weights.reshape(outputs, *kernel), tuple(node["dilation"])
+            program.engine.add_depthwise(weights=kernels, dilation=dilation, **common)
+        else:
+            program.engine.add_direct_conv(weights=weights, **common)
 
     _, height, width = program.shapes[layer.output]
     operations = 2 * program.weights.kept(node) * height * width
     title = str(node["weight"]).removesuffix(".weight")
-    program.step(StepInfo(title, "conv", "depthwise", operations), emit)
+    used = "depthwise" if depthwise else "direct"
+    program.step(StepInfo(title, "conv", used, operations), emit)
 
 
 def lower_conv(program: Program, layer: Layer) -> None:
-    if is_depthwise(program, layer):
-        _lower_depthwise(program, layer)
+    if reads_unpadded(program, layer):
+        _lower_unpadded(program, layer)
         return
     name = layer.inputs[0]
     out = program.shapes[layer.computed]

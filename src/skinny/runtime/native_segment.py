@@ -8,6 +8,7 @@ import numpy as np
 from skinny._native import MAX_OFFSET, TensorProgram
 from skinny.graph.values import Array
 from skinny.runtime.images import InputError
+from skinny.runtime.layout import empty
 from skinny.runtime.lowering import lowering
 from skinny.runtime.memory import Account, MemoryLimitError
 from skinny.runtime.samples import of_one_sample
@@ -108,7 +109,7 @@ class NativeSegment:
     ]:  # fmt: skip
         """The segment's outputs, and each step's seconds if `timed`."""
         inputs = [np.asarray(values[name], dtype, order="C") for name, dtype in self._inputs]
-        made = {name: np.empty(shape, np.float32) for name, shape in self._outputs}
+        made = {name: empty(shape) for name, shape in self._outputs}
         program = self._program or self._plan.emit()
         try:
             seconds = program.run(

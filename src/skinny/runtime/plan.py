@@ -19,9 +19,9 @@ from skinny.runtime.divide import split_head
 from skinny.runtime.fuse import Layer, fuse
 from skinny.runtime.images import Images
 from skinny.runtime.kernel_weights import KernelWeights
-from skinny.runtime.layout import Shape
+from skinny.runtime.layout import Shape, empty
 from skinny.runtime.lower import lower
-from skinny.runtime.lower_conv import is_depthwise
+from skinny.runtime.lower_conv import is_depthwise, reads_unpadded
 from skinny.runtime.memory import MemoryLimit, MemoryLimitError
 from skinny.runtime.program import Program
 from skinny.runtime.step_info import StepInfo
@@ -93,13 +93,15 @@ class Draft:
     def _one_by_one(self, head: list[Layer], programs: Mapping[Mode, Program]) -> bool:
         """Whether all images of a batch run one by one: vectors of images are for sparse weights,
         whose code and indices are read once for all of them, and for small images, whose rows
-        would not fill vectors, unless there are depthwise layers, whose kernels are for one."""
+        would not fill vectors, unless output channels do, or there are depthwise layers, whose
+        kernels are for one."""
         convolutions = [layer for layer in head if layer.op == "conv"]
         others = [x for x in convolutions if not is_depthwise(programs[Mode.single], x)]
         if any(self.kernels.kernel(layer.node) != "dense" for layer in others):
             return False
         small = programs[Mode.interleaved].positions <= _CACHED_VALUES // self.engine.lanes()
-        if small and len(others) == len(convolutions):
+        filled = all(reads_unpadded(programs[Mode.single], layer) for layer in convolutions)
+        if small and len(others) == len(convolutions) and not filled:
             return False
         total = sum(math.prod(self.kernels.shape(layer.node)) for layer in convolutions)
         return 0 < total <= _CACHED_WEIGHTS
@@ -155,7 +157,7 @@ class Plan:
     ) -> NDArray[np.float32]:
         """[batch, outputs] for a checked batch. Fills `seconds` with each mode's steps' times."""
         threads = self._team(len(x), threads)
-        y = np.empty((len(x), self._outputs), np.float32)
+        y = empty((len(x), self._outputs))
         timed = seconds is not None
         if x.dtype == np.uint8:
             scale, shift = images.scaling()

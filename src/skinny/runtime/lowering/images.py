@@ -10,12 +10,12 @@ from skinny.runtime import strided
 from skinny.runtime.convolution import Geometry, geometry
 from skinny.runtime.layout import View, compact
 from skinny.runtime.lowering.chains import Images, convolve, image_view, images
-from skinny.runtime.lowering.depthwise import convolve_depthwise, is_depthwise
 from skinny.runtime.lowering.gates import gated
 from skinny.runtime.lowering.int8 import pool as pool_cells
 from skinny.runtime.lowering.linear import multiply
 from skinny.runtime.lowering.norms import reduce
 from skinny.runtime.lowering.stages import Stage, absorb
+from skinny.runtime.lowering.unpadded import convolve_unpadded, is_depthwise, is_direct_stage
 from skinny.runtime.step_info import StepInfo
 from skinny.runtime.strided import Shape, Tensor
 from skinny.runtime.tensor_plan import Cells, Expression, Facts, Lowering, TensorPlan, Value
@@ -89,7 +89,7 @@ def _geometry(plan: TensorPlan, node: Node, given: View | None = None) -> Geomet
 
 
 def _conv(plan: TensorPlan, node: Node) -> None:
-    name, _ = _input(plan, node)
+    name, given = _input(plan, node)
     product = plan.values.get(name)
     gate = gated(plan, node, product) if isinstance(product, Expression) else None
     x = as_image(plan.value(name)) if gate is None else gate.image
@@ -101,15 +101,19 @@ def _conv(plan: TensorPlan, node: Node) -> None:
         assert pixels is not None
         multiply(plan, stage, x.viewed(pixels))
         return
-    if is_depthwise(plan, node):
-        source = images(plan, x.viewed(x.tensor))
-        target = _target(plan, stage.output, out)
-        convolve_depthwise(plan, stage, _input(plan, node)[1], source, target, out[0])
-        return
     stages = [stage]
-    while (after := plan.sole_user(stages[-1].output)) is not None and _joins(plan, after, out):
+    depthwise = is_depthwise(plan, node)
+    while not depthwise:
+        after = plan.sole_user(stages[-1].output)
+        if after is None or not _joins(plan, after, out):
+            break
         plan.claim(after)
         stages.append(_stage(plan, after))
+    if depthwise or (len(stages) == 1 and gate is None and is_direct_stage(plan, stage, given)):
+        source = images(plan, x.viewed(x.tensor))
+        target = _target(plan, stage.output, out)
+        convolve_unpadded(plan, stage, given, source, target, out[0])
+        return
     form = _geometry(plan, node, image_view(x))
     source = laid_out(plan, x, form, stage.title)
     target = _target(plan, stages[-1].output, (out[0], stages[-1].outputs, *out[2:]))
