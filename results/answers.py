@@ -187,7 +187,8 @@ def search(runs: Sequence[Run]) -> str:
         usual = {"sparsity": 1 - 1 / ratio, "r0": 1 - 1 / ratio, "dense": None, "sparse": None}
         usual |= {"method": "sdnn", "lr": 0.05 if ratio == 280 else 0.1, "label_smoothing": 0.0}
         usual |= {"weight_decay": 1e-4 if epochs == 40 else 5e-4, "restart_lr": True}
-        usual |= {"epochs": epochs, "restore_warmup": 0.0} | wanted
+        usual |= {"epochs": epochs, "restore_warmup": 0.0}
+        usual |= {"precision": "bf16" if ratio == 280 else "fp32"} | wanted
         errors = [
             100 - 100 * run.result["test_accuracy"]
             for run in runs
@@ -197,6 +198,7 @@ def search(runs: Sequence[Run]) -> str:
 
     other = {"r0": None, "restart_lr": False}  # of other methods
     longer: dict[str, Any] = {"epochs": 42, "ratio": 280, "lr": 0.1}
+    longest = longer | {"epochs": 63, "restore_warmup": 4.0}
     said = [
         f"**Thresholding at once**: {held_out(30)} with 30 epochs, {held_out(30, r0=None)} from "
         f"the default r0, {held_out(30, r0=0.5)} from 50 %.",
@@ -213,6 +215,11 @@ def search(runs: Sequence[Run]) -> str:
         f"{held_out(30, dense=2, sparse=3, restart_lr=False)} in six short cycles; AC/DC has "
         f"{held_out(30, method='acdc', **other)}, gradual pruning "
         f"{held_out(30, method='gradual', **other)}.",
+        "**With many epochs, one schedule is better**: at 68x with 90 epochs "
+        f"{held_out(90, 68, restart_lr=False)}, in six cycles "
+        f"{held_out(90, 68, dense=5, sparse=10, restart_lr=False)}, with restarts "
+        f"{held_out(90, 68)}, with a weight decay of 1e-4 "
+        f"{held_out(90, 68, weight_decay=1e-4, restart_lr=False)}.",
         f"**LeNet-5 at 280x breaks down with some seeds**: {held_out(21, 280)} with restarts; one "
         f"schedule has {held_out(21, 280, restart_lr=False)}, and on test images breaks down, too "
         f"(below); gradual pruning has {held_out(21, 280, method='gradual', **other)}. The loss "
@@ -223,6 +230,13 @@ def search(runs: Sequence[Run]) -> str:
         f"rate (without it, one schedule: {held_out(**longer, restart_lr=False)}; with it, one "
         f"schedule: {held_out(**longer, restore_warmup=1.0, restart_lr=False)}). At 56x, where "
         f"nothing breaks down, it brings nothing ({held_out(30, restore_warmup=1.0)}).",
+        "**LeNet-5 at 280x with more epochs or other regularisation**: with 63 epochs "
+        f"{held_out(**longest)} with restarts, {held_out(**longest, restart_lr=False)} in one "
+        f"schedule, {held_out(**longest, weight_decay=1e-4)} with a weight decay of 1e-4; with 42 "
+        f"epochs {held_out(**longer, restore_warmup=3.0, weight_decay=1e-3)} with one of 1e-3, "
+        f"{held_out(**longer, restore_warmup=3.0, label_smoothing=0.1)} with label smoothing, "
+        f"{held_out(**longer, restore_warmup=3.0, precision='fp32')} in fp32. None is told from "
+        "the others.",
     ]
     lines = "\n".join(f"- {text}" for text in said)
     return (

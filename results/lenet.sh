@@ -18,6 +18,13 @@ forty --set lr=0.2
 forty --set dense=8 --set sparse=12
 sweep --seeds 100 101 102 --set restart_lr=false --set method=sdnn,acdc,gradual
 sweep --seeds 100 101 102 --set restart_lr=false --set dense=2 --set sparse=3
+long() { # at 68x, 90 epochs
+  sweep --seeds 100 101 --set epochs=90 --set sparsity=0.9852941176470589 \
+    --set r0=0.9852941176470589 "$@"
+}
+long --set restart_lr=true,false
+long --set restart_lr=false --set dense=5 --set sparse=10
+long --set restart_lr=false --set weight_decay=0.0001
 # And of LeNet-5 at 280x.
 five() {
   skinny sweep lenet-5 --runs search --set name=lenet-5-search --set val_size=5000 \
@@ -32,6 +39,17 @@ five --seeds 101 --set restart_lr=true --set restore_warmup=1
 five --seeds 101 --set epochs=42 --set lr=0.1 --set restart_lr=true --set restore_warmup=3
 five --seeds 101 --set epochs=42 --set lr=0.1 --set restart_lr=false --set restore_warmup=1
 sweep --seeds 100 101 102 --set restore_warmup=1
+# More epochs, other regularisation.
+longest() { five --seeds 100 --set epochs=63 --set lr=0.1 "$@"; }
+longest --set restart_lr=true --set restore_warmup=4 --set weight_decay=0.0005,0.0001
+longest --set restart_lr=false --set restore_warmup=4
+longest --set restart_lr=false --set restore_warmup=3 --set dense=3 --set sparse=9
+longer() {
+  five --seeds 101 --set epochs=42 --set lr=0.1 --set restart_lr=true --set restore_warmup=3 "$@"
+}
+longer --set weight_decay=0.001
+longer --set label_smoothing=0.1
+longer --set precision=fp32
 skinny record search/lenet-* --into results/records/lenet-search.jsonl
 
 # The experiments themselves, on the test images.

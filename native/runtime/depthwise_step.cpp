@@ -50,7 +50,7 @@ bool Depthwise::is_direct(const std::vector<float>& weights) const {
 }
 
 void Depthwise::plan_direct(std::vector<float> weights) {
-  constexpr size_t unit = 28;  // rows: enough work for a strip, and enough strips for all threads
+  constexpr size_t unit = 14;  // rows: enough work for a strip, and enough strips for all threads
   const DenseDepthwiseKernels& kernels = SKINNY_CHOOSE(dense_depthwise);
   kernel_ = kernels.choose(columns_);
   weights_ = std::move(weights);
@@ -86,9 +86,11 @@ void Depthwise::plan_copies(const std::vector<float>& weights) {
   }
 }
 
+// Strips of all channels, then those of the next rows: so threads divide an image by its rows, as they
+// do for other convolutions, and each reads what it wrote itself.
 Depthwise::Strip Depthwise::strip(size_t index) const {
-  size_t first = index % strips_ * strip_rows_;
-  return {index / strips_ / in_.channels, index / strips_ % in_.channels, first,
+  size_t first = index / in_.channels % strips_ * strip_rows_;
+  return {index / in_.channels / strips_, index % in_.channels, first,
           std::min(strip_rows_, out_.height - first)};
 }
 
@@ -100,18 +102,16 @@ bool Depthwise::reads_beside(const View& in, size_t row) const {
 // The rows under a strip, where they lie; copies of the first and the last rows of the image.
 const float** Depthwise::rows_of(const ThreadContext& context, const Strip& own) const {
   View in = in_.shifted(own.sample * samples_.in_stride);
-  size_t count = rows_under(own.rows), padding = shape_.padding[0];
-  size_t begin = own.first * shape_.stride[0];  // counted from the padding
-  size_t inside = std::min(padding > begin ? padding - begin : 0, count);
-  size_t below = std::min(std::max(in.height + padding, begin) - begin, count);
+  size_t count = rows_under(own.rows);
+  auto [begin, end] = inside(own);
   auto rows = reinterpret_cast<const float**>(context.scratch);
   const float* zeros = zeros_.data() + columns_.padding;
-  std::fill_n(rows, inside, zeros);
-  std::fill_n(rows + below, count - below, zeros);
-  if (inside >= below) return rows;
-  size_t position = in.at(own.channel, begin + inside - padding);
+  std::fill_n(rows, begin, zeros);
+  std::fill_n(rows + end, count - end, zeros);
+  if (begin >= end) return rows;
+  size_t position = in.at(own.channel, own.first * shape_.stride[0] + begin - shape_.padding[0]);
   float* copy = context.scratch + pointer_floats(count) + columns_.padding;
-  for (size_t i = inside; i < below; ++i, position += in.row_stride) {
+  for (size_t i = begin; i < end; ++i, position += in.row_stride) {
     rows[i] = context.read(in_, position);
     if (!reads_beside(in, position)) continue;
     std::memcpy(copy, rows[i], in.width * sizeof(float));
@@ -123,25 +123,32 @@ const float** Depthwise::rows_of(const ThreadContext& context, const Strip& own)
 
 // The strip after this one.
 void Depthwise::next(Strip& own) const {
+  if (++own.channel < in_.channels) return;
+  own.channel = 0;
   own.first += strip_rows_;
   if (own.first >= out_.height) {
     own.first = 0;
-    if (++own.channel == in_.channels) {
-      own.channel = 0;
-      ++own.sample;
-    }
+    ++own.sample;
   }
   own.rows = std::min(strip_rows_, out_.height - own.first);
 }
 
-// Small images have a strip for each channel: its rows are those of the channel before, further on,
-// unless these are copies.
+// The rows of a strip that lie in the image, of all under it.
+Range Depthwise::inside(const Strip& own) const {
+  size_t count = rows_under(own.rows), padding = shape_.padding[0];
+  size_t begin = own.first * shape_.stride[0];  // counted from the padding
+  return {std::min(padding > begin ? padding - begin : 0, count),
+          std::min(std::max(in_.height + padding, begin) - begin, count)};
+}
+
+// The rows of a strip are those of the channel before, further on, unless these are copies.
 bool Depthwise::advance(const float** rows, const Strip& own) const {
-  if (strips_ > 1 || own.channel == 0 || reads_beside(in_, in_.at(own.channel - 1)) ||
-      reads_beside(in_, in_.at(own.channel, in_.height - 1)))
+  auto [begin, end] = inside(own);
+  if (own.channel == 0) return false;
+  size_t first = own.first * shape_.stride[0] + begin - shape_.padding[0];
+  if (begin < end && (reads_beside(in_, in_.at(own.channel - 1, first)) ||
+                      reads_beside(in_, in_.at(own.channel, first + (end - begin) - 1))))
     return false;
-  size_t count = rows_under(own.rows), begin = std::min(shape_.padding[0], count);
-  size_t end = std::min(begin + in_.height, count);
   for (size_t i = begin; i < end; ++i) rows[i] += in_.channel_stride;
   return true;
 }

@@ -37,6 +37,7 @@ class Depthwise : public Step {
   void plan_copies(const std::vector<float>& weights);
   Strip strip(size_t index) const;
   void next(Strip& strip) const;
+  Range inside(const Strip& strip) const;
   bool reads_beside(const View& in, size_t row) const;
   const float** rows_of(const ThreadContext& context, const Strip& strip) const;
   bool advance(const float** rows, const Strip& strip) const;
