@@ -10,6 +10,8 @@ from statistics import median
 
 import numpy as np
 
+from skinny.runtime.layout import compact
+
 THREADS = 2
 REST = 0.03  # seconds between contenders: some engines' threads spin for a while after a run
 Burst = Callable[[int], list[float]]  # as many calls as asked for, and the seconds of each
@@ -41,6 +43,30 @@ def describe_machine(*packages: str) -> str:
         f"{processor}, {os.cpu_count()} cores, {THREADS} threads used, "
         f"Python {platform.python_version()}, {', '.join(found)}"
     )
+
+
+def describe_barrier() -> str:
+    """What a barrier between the steps of a network takes: virtual processors may be moved to cores
+    without a cache in common, and back, and one image on two threads is then slower."""
+    from skinny._native import Activation, ActivationKind, Engine, Mode
+
+    steps, size = 400, 16
+    engine, first = Engine(), compact((size,))
+    engine.begin(mode=Mode.single, positions=2 * size, source=first, target=first)
+    views = [first, first._replace(offset=size)]
+    for i in range(steps):
+        source, target = views[i % 2], views[1 - i % 2]
+        none = Activation(ActivationKind.none)
+        engine.add_activate(mode=Mode.single, source=source, target=target, activation=none)
+    engine.begin(mode=Mode.tail, positions=size, source=first, target=first)
+    x, y = np.ones(size, np.float32), np.empty((1, size), np.float32)
+    seconds = []
+    for _ in range(400):
+        began = time.perf_counter()
+        engine.run_floats(x=x, y=y, threads=THREADS, timed=False)
+        seconds.append(time.perf_counter() - began)
+    # Not the best one: a call before the other thread is awake waits for nobody.
+    return f"a barrier of {THREADS} threads takes {1e9 * median(seconds) / steps:.0f} ns"
 
 
 def interleave(contenders: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:

@@ -19,7 +19,15 @@ import numpy as np
 import torch
 from torch import nn
 
-from benchmarks.common import THREADS, best_of_bursts, burst, check_equal, describe_machine, row
+from benchmarks.common import (
+    THREADS,
+    best_of_bursts,
+    burst,
+    check_equal,
+    describe_barrier,
+    describe_machine,
+    row,
+)
 from skinny.export import pack
 from skinny.peers import installed, prepare
 from skinny.runtime import load
@@ -71,7 +79,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--only", default="", help="the cases whose name has this in it")
     options = parser.parse_args([] if arguments is None else arguments)
     print(describe_machine("torch", "openvino"))
-    print(f"best of {ROUNDS} interleaved bursts, milliseconds\n")
+    print(f"best of {ROUNDS} interleaved bursts, milliseconds; {describe_barrier()}\n")
     peers = [name for name in installed() if name in ("torch", "openvino")]
     print(row("layer", "batch", "skinny", *peers, "x best", "steps"))
     torch.manual_seed(0)

@@ -34,6 +34,7 @@ from benchmarks.common import (
     best_of_bursts,
     burst,
     check_equal,
+    describe_barrier,
     describe_machine,
     row,
 )
@@ -95,7 +96,8 @@ def main(arguments: list[str] | None = None) -> None:
     print(f"our kernels: {'NumPy' if module is None else module.isa()}")
     if module is not None:
         print(f"FMA peak of a core, measured: {module.fma_peak():.0f} GFLOP/s")
-    print(f"best of {rounds} interleaved bursts, milliseconds; ratios of the best\n")
+    print(f"best of {rounds} interleaved bursts, milliseconds; ratios of the best")
+    print(f"{describe_barrier()}\n")
     run = _run_interpreted if options.interpreted else _run
     if options.interpreted:
         print(row("case", "generated", "interpreted", "x", "code kB"))

@@ -37,9 +37,17 @@ def test_claims_have_ten_seeds_two_kinds_of_dense_training_and_published_rows(ti
 
 
 def test_the_rest_has_three_seeds():
-    others = [panel for panel in PAPER.panels if not panel.cited]
+    claims = ("LeNet-300-100", "LeNet-5", "LeNet-300-100, 90 epochs")
+    others = [panel for panel in PAPER.panels if panel.title not in claims]
     assert len(others) == 8
     assert {tuple(panel.seeded(PAPER.seeds)) for panel in others} == {(0, 1, 2)}
+
+
+def test_longer_trainings_have_one_schedule_and_dense_training_of_their_length():
+    longer = panel("LeNet-300-100, 90 epochs")
+    assert [arm.label for arm in longer.arms] == ["dense", "SDNN-56x", "SDNN-68x"]
+    assert {(arm.config.epochs, arm.config.restart_lr) for arm in longer.arms} == {(90, False)}
+    assert len(longer.seeded(PAPER.seeds)) == 10
 
 
 def test_every_ratio_is_tried_with_every_budget():
@@ -84,7 +92,7 @@ def test_few_seeds_are_not_reported_as_missing(tmp_path):
     for made, study in zip(
         PAPER.panels, from_experiment(PAPER, PAPER.seeds, Store(tmp_path)), strict=True
     ):
-        assert {arm.missing for arm in study.arms} == {10 if made.cited else 3}
+        assert {arm.missing for arm in study.arms} == {made.few or 10}
 
 
 def test_codebooks_are_trained_in_the_last_span_of_the_same_networks():

@@ -170,6 +170,27 @@ def test_tables_and_figures_speak_of_dense_training_where_there_is_some():
         assert ("dense training" in drawn.caption) == told
 
 
+def test_arms_that_broke_down_are_told_and_not_drawn():
+    """Their errors would set a scale on which the others' differences cannot be seen."""
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+
+    def kept(label, sparsity, accuracy):
+        made = arm(label, dataclasses.replace(SDNN, sparsity=sparsity), [accuracy] * 2)
+        for one in made.runs:
+            one.result["weights"]["conv1.weight"]["kept"] = round(10 * (1 - sparsity))
+        return made
+
+    arms = [arm("dense", DENSE, [98.6, 98.7])]
+    arms += [kept("SDNN-2x", 0.5, 98.5), kept("SDNN-5x", 0.8, 98.0), kept("SDNN-10x", 0.9, 21.0)]
+    study = Study("t", "", tuple(arms))
+    drawn = charts.accuracy_against_sparsity(study, compare(study, 1.0), "t")
+    assert drawn.caption.endswith("Broke down, and not drawn: SDNN-10x, 21.00 %.")
+    figure, axes = pyplot.subplots()
+    drawn.paint(axes)
+    assert axes.get_ylim()[0] > 90
+    pyplot.close(figure)
+
+
 def test_runs_become_arms_by_what_they_share():
     configs = [DENSE, SDNN, dataclasses.replace(SDNN, data="mnist")]
     runs = [run(config, seed, 90.0) for config in configs for seed in (1, 0)]

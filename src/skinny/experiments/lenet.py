@@ -164,7 +164,6 @@ def _longer(network: str, base: Config, ratios: tuple[int, ...], epochs: int) ->
         note="One schedule of the learning rate over all epochs, which did better than restarts on "
         "held-out images. Sparse VD (2017) has 1.92 % errors at 68x.",
         against="dense",
-        few=_FEW,
     )
 
 

@@ -37,8 +37,11 @@ def accuracy_against_sparsity(study: Study, rows: Sequence[Row], name: str) -> D
     baseline = next((row for row in rows if row.error and row.arm.config.method == "dense"), None)
     if len({round(_removed(row.arm), 2) for row in pruned}) == 1:
         return None  # one above the other they would hide each other: see `accuracy_by_arm`
+    broken = _broken_down(pruned)
     families: dict[Config, list[Row]] = {}
     for row in pruned:
+        if row in broken:
+            continue
         families.setdefault(_family(row.arm.config), []).append(row)
     tint = colours(study)
 
@@ -75,11 +78,13 @@ def accuracy_against_sparsity(study: Study, rows: Sequence[Row], name: str) -> D
     seen = f"Best among the pruned: {best.arm.label}, {100 - best.error.mean:.2f} %"
     if baseline is not None and baseline.error is not None:
         seen += f", where {baseline.arm.label} has {100 - baseline.error.mean:.2f} %"
+    left_out = [f"{row.arm.label}, {100 - row.error.mean:.2f} %" for row in broken if row.error]
     return Drawing(
         f"{name}-accuracy-sparsity",
         "Accuracy against sparsity",
         f"{seen}. Means over seeds at the end of training with 95 % t intervals"
-        + ("." if baseline is None else "; the dashed line and its band are dense training."),
+        + ("." if baseline is None else "; the dashed line and its band are dense training.")
+        + (f" Broke down, and not drawn: {'; '.join(left_out)}." if left_out else ""),
         paint,
     )
 
@@ -279,6 +284,14 @@ def _family(config: Config) -> Config:
         seed=0,
         name="any",
     )
+
+
+def _broken_down(rows: Sequence[Row]) -> list[Row]:
+    """Rows with ten times the errors of the best and ten points more, beside which the differences
+    of the others could not be seen."""
+    best = min(row.error.mean for row in rows if row.error)
+    most = max(10 * best, best + 10)
+    return [row for row in rows if row.error and row.error.mean > most]
 
 
 def _removed(arm: Result) -> float:
