@@ -5,10 +5,10 @@ convolutions, depthwise ones, and blocks of 1x1, depthwise and 1x1 as MobileNetV
 
 Sparse networks keep such layers dense. Everyone gets the same number of threads; contenders take
 turns in bursts. A call of one layer is mostly what goes in and out: we copy both unless a depthwise
-layer can read and write them where they lie, OpenVINO copies its result, and torch neither (its
-input is channels last already, and it is not asked for another order). `steps` is the time of our
-steps alone, which is what a layer takes inside a network. In a block, whose input and output are a
-sixth of what lies between its layers, calls compare like with like.
+or first layer reads and writes them where they lie, OpenVINO copies its result, and torch neither
+(its input is channels last already, and it is not asked for another order). `steps` is the time of
+our steps alone, which is what a layer takes inside a network. In a block, whose input and output
+are a sixth of what lies between its layers, calls compare like with like.
 """
 
 import argparse

@@ -95,9 +95,10 @@ def main(arguments: list[str] | None = None) -> None:
     module = native.extension()
     print(f"our kernels: {'NumPy' if module is None else module.isa()}")
     if module is not None:
+        print(describe_barrier())
         print(f"FMA peak of a core, measured: {module.fma_peak():.0f} GFLOP/s")
     print(f"best of {rounds} interleaved bursts, milliseconds; ratios of the best")
-    print(f"{describe_barrier()}\n")
+    print()
     run = _run_interpreted if options.interpreted else _run
     if options.interpreted:
         print(row("case", "generated", "interpreted", "x", "code kB"))

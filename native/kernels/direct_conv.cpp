@@ -70,11 +70,11 @@ void run_stride(const DirectRow& own) {
 
 // Strides that are known make addresses that need no registers.
 void run(const DirectRow& own) {
-  auto run_columns = own.stride == 1   ? run_stride<1>
-                     : own.stride == 2 ? run_stride<2>
-                     : own.stride == 4 ? run_stride<4>
-                                       : run_stride<0>;
-  run_columns(own);
+  auto chosen = own.stride == 1   ? run_stride<1>
+                : own.stride == 2 ? run_stride<2>
+                : own.stride == 4 ? run_stride<4>
+                                  : run_stride<0>;
+  chosen(own);
 }
 
 }  // namespace

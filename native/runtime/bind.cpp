@@ -10,6 +10,7 @@
 #include "arguments.h"
 #include "bind.h"
 #include "bind_steps.h"
+#include "direct_conv_step.h"
 
 namespace nb = nanobind;
 
@@ -62,6 +63,16 @@ void bind_weights(nb::module_& m) {
            nb::kw_only(), arg("weights"), arg("groups"), arg("block_taps"), arg("ranges"),
            arg("dense"))
       .def_prop_ro("bytes", &ConvWeights::bytes);
+  nb::class_<DirectWeights>(m, "DirectWeights")
+      .def("__init__",
+           [](DirectWeights* self, const In<float, 4>& weights) {
+             require(weights.size(), "a convolution has weights");
+             nb::gil_scoped_release release;
+             new (self) DirectWeights(weights.data(), weights.shape(0), weights.shape(1),
+                                      {weights.shape(2), weights.shape(3)});
+           },
+           nb::kw_only(), arg("weights"))
+      .def_prop_ro("bytes", &DirectWeights::bytes);
   nb::class_<LinearWeights>(m, "LinearWeights")
       .def("__init__",
            [](LinearWeights* self, const In<uint8_t, 1>& mask, const Floats& values, size_t rows,

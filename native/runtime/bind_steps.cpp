@@ -87,14 +87,13 @@ void add_depthwise(Engine& e, Mode mode, const View& source, const View& target,
 }
 
 void add_direct_conv(Engine& e, Mode mode, const View& source, const View& target,
-                     const In<float, 4>& weights, const std::array<size_t, 2>& stride,
-                     const std::array<size_t, 2>& padding, const Floats& bias, float low, float high, const Activation& activation) {
+                     const std::shared_ptr<DirectWeights>& weights,
+                     const std::array<size_t, 2>& stride, const std::array<size_t, 2>& padding,
+                     const Floats& bias, float low, float high, const Activation& activation) {
   require(mode == Mode::single || mode == Mode::prefix,
           "a direct convolution takes one image at a time");
   Program& p = e.program(mode);
-  add(p, DirectConv({p.positions, 1, {}}, source, target,
-                    {{weights.shape(2), weights.shape(3)}, stride, padding, {1, 1}},
-                    {weights.data(), weights.data() + weights.size()}, copy(bias),
+  add(p, DirectConv({p.positions, 1, {}}, source, target, stride, padding, weights, copy(bias),
                     {low, high, activation}));
 }
 

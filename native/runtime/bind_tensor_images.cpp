@@ -102,12 +102,11 @@ void add_depthwise(TensorProgram& p, size_t samples, size_t source_sample_stride
 
 void add_direct_conv(TensorProgram& p, size_t samples, size_t source_sample_stride,
                      size_t target_sample_stride, const View& source, const View& target,
-                     const In<float, 4>& weights, const std::array<size_t, 2>& stride,
-                     const std::array<size_t, 2>& padding, const Floats& bias, float low, float high, const Activation& activation) {
+                     const std::shared_ptr<DirectWeights>& weights,
+                     const std::array<size_t, 2>& stride, const std::array<size_t, 2>& padding,
+                     const Floats& bias, float low, float high, const Activation& activation) {
   p.add(DirectConv(arena(p, samples, source_sample_stride, target_sample_stride), source, target,
-                   {{weights.shape(2), weights.shape(3)}, stride, padding, {1, 1}},
-                   {weights.data(), weights.data() + weights.size()}, copy(bias),
-                   {low, high, activation}));
+                   stride, padding, weights, copy(bias), {low, high, activation}));
 }
 
 void add_linear(TensorProgram& p, const Tensor& source, const Tensor& target,

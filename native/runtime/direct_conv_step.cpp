@@ -12,49 +12,64 @@ namespace {
 
 constexpr size_t line_floats = 16;  // of a cache line
 
+size_t lanes() { return SKINNY_CHOOSE(direct_conv).lanes; }
+size_t block_channels() { return SKINNY_CHOOSE(direct_conv).block; }
+
 }  // namespace
 
+DirectWeights::DirectWeights(const float* weights, size_t outputs, size_t inputs,
+                             const std::array<size_t, 2>& kernel)
+    : outputs_(outputs), inputs_(inputs), kernel_(kernel) {
+  size_t count = taps(), whole = round_up(outputs, lanes());
+  packed_.reserve(product(whole, count));
+  for (size_t block = 0; block < blocks(); ++block)
+    for (size_t tap = 0; tap < count; ++tap)
+      for (size_t i = 0; i < channels(block); ++i) {
+        size_t channel = block * block_channels() + i;
+        packed_.push_back(channel < outputs ? weights[channel * count + tap] : 0.f);
+      }
+}
+
+size_t DirectWeights::blocks() const { return divide_up(outputs_, block_channels()); }
+
+size_t DirectWeights::channels(size_t block) const {
+  return std::min(block_channels(), round_up(outputs_, lanes()) - block * block_channels());
+}
+
+const float* DirectWeights::of(size_t block) const {
+  return packed_.data() + block * block_channels() * taps();
+}
+
 DirectConv::DirectConv(const ImageArena& arena, const View& source, const View& target,
-                       const KernelShape& shape, const std::vector<float>& weights,
+                       const std::array<size_t, 2>& stride, const std::array<size_t, 2>& padding,
+                       std::shared_ptr<const DirectWeights> weights,
                        const std::vector<float>& bias, const Epilogue& epilogue)
-    : in_(source), out_(target), samples_(arena.samples), shape_(shape), epilogue_(epilogue) {
+    : in_(source), out_(target), samples_(arena.samples), kernel_(weights->kernel()),
+      stride_(stride), padding_(padding), weights_(std::move(weights)), bias_(bias),
+      epilogue_(epilogue) {
   check_samples(arena, source, target);
-  check_kernel(shape);
-  taps_ = product(source.channels, product(shape.kernel[0], shape.kernel[1]));
-  require(weights.size() == product(target.channels, taps_) && bias.size() == target.channels,
+  check_kernel({kernel_, stride_, padding_, {1, 1}});
+  require(weights_->inputs() == source.channels && weights_->outputs() == target.channels &&
+              bias.size() == target.channels,
           "a convolution needs a kernel for each pair of output and input channel, and a bias for "
           "each output channel");
-  const DirectConvKernels& kernels = SKINNY_CHOOSE(direct_conv);
-  lanes_ = kernels.lanes;
-  block_ = kernels.block;
-  blocks_ = divide_up(target.channels, block_);
-  size_t whole = round_up(target.channels, lanes_);
-  weights_.reserve(product(whole, taps_));
-  for (size_t block = 0; block < blocks_; ++block)
-    for (size_t tap = 0; tap < taps_; ++tap)
-      for (size_t c = block * block_; c < std::min((block + 1) * block_, whole); ++c)
-        weights_.push_back(c < target.channels ? weights[c * taps_ + tap] : 0.f);
-  bias_ = bias;
-  bias_.resize(whole);
-  size_t under = product(target.height - 1, shape.stride[0]) + shape.kernel[0];
-  row_floats_ = product(target.width - 1, shape.stride[1]) + shape.kernel[1];
-  pads_rows_ = shape.padding[0] || under > source.height;
-  copies_rows_ = shape.padding[1] || row_floats_ > source.width;
-  require(row_floats_ <= max_offset && scratch(1) <= max_offset,
+  bias_.resize(round_up(bias.size(), lanes()));
+  size_t under = product(target.height - 1, stride[0]) + kernel_[0];
+  row_floats_ = product(target.width - 1, stride[1]) + kernel_[1];
+  pads_rows_ = padding[0] || under > source.height;
+  copies_rows_ = padding[1] || row_floats_ > source.width;
+  require(row_floats_ <= max_offset && address_floats() <= max_offset &&
+              result_floats() <= max_offset && scratch(1) <= max_offset,
           "a convolution's rows are too long");
 }
 
 DirectConv::Item DirectConv::item(size_t index) const {
-  size_t row = index / blocks_;
-  return {row / out_.height, row % out_.height, index % blocks_};
-}
-
-size_t DirectConv::channels(size_t block) const {
-  return std::min(block_, out_.channels - block * block_);
+  size_t blocks = weights_->blocks(), row = index / blocks;
+  return {row / out_.height, row % out_.height, index % blocks};
 }
 
 void DirectConv::copy_row(const float* from, float* to) const {
-  size_t left = std::min(shape_.padding[1], row_floats_);
+  size_t left = std::min(padding_[1], row_floats_);
   size_t width = std::min(in_.width, row_floats_ - left);
   std::fill_n(to, left, 0.f);
   std::memcpy(to + left, from, width * sizeof(float));
@@ -62,42 +77,43 @@ void DirectConv::copy_row(const float* from, float* to) const {
 }
 
 // The addresses of the taps of a row of the result. The rows under the kernel are counted from the
-// padding; those before `copied` are in the ring buffer already.
-void DirectConv::find_taps(const ThreadContext& context, const Item& own, size_t copied) const {
+// padding; those that are copied, and lie before `copied`, are in the ring buffer already.
+void DirectConv::place_taps(const ThreadContext& context, const Item& own, size_t copied) const {
   auto taps = reinterpret_cast<const float**>(context.scratch);
   float* zeros = copies(context);
   float* copy = zeros + (pads_rows_ ? row_floats_ : 0);
-  size_t begin = own.row * shape_.stride[0], padding = shape_.padding[0];
+  size_t begin = own.row * stride_[0];
   View in = in_.shifted(own.sample * samples_.in_stride);
   for (size_t channel = 0; channel < in.channels; ++channel) {
-    for (size_t row = begin; row < begin + shape_.kernel[0]; ++row) {
+    for (size_t row = begin; row < begin + kernel_[0]; ++row) {
       const float* at = zeros;
-      if (row >= padding && row - padding < in.height) {
-        at = context.read(in_, in.at(channel, row - padding));
+      if (row >= padding_[0] && row - padding_[0] < in.height) {
+        at = context.read(in_, in.at(channel, row - padding_[0]));
         if (copies_rows_) {
-          float* to = copy + row % shape_.kernel[0] * row_floats_;
+          float* to = copy + row % kernel_[0] * row_floats_;
           if (row >= copied) copy_row(at, to);
           at = to;
         }
       }
-      for (size_t tap = 0; tap < shape_.kernel[1]; ++tap) *taps++ = at + tap;
+      for (size_t tap = 0; tap < kernel_[1]; ++tap) *taps++ = at + tap;
     }
-    copy += shape_.kernel[0] * row_floats_;
+    copy += kernel_[0] * row_floats_;
   }
 }
 
 void DirectConv::compute(const ThreadContext& context, const Item& own) const {
   float* result = context.scratch + address_floats();
-  size_t count = channels(own.block), whole = round_up(count, lanes_);
-  size_t position = out_.at(own.block * block_, own.row) + own.sample * samples_.out_stride;
+  size_t first = own.block * block_channels(), whole = weights_->channels(own.block);
   SKINNY_CHOOSE(direct_conv)
-      .run({reinterpret_cast<const float* const*>(context.scratch), taps_, shape_.stride[1],
-            weights_.data() + own.block * block_ * taps_, bias_.data() + own.block * block_, whole,
-            epilogue_.low, epilogue_.high, result, out_.width});
+      .run({reinterpret_cast<const float* const*>(context.scratch), weights_->taps(), stride_[1],
+            weights_->of(own.block), bias_.data() + first, whole, epilogue_.low, epilogue_.high,
+            result, out_.width});
   if (epilogue_.activation.kind != ActivationKind::none)
     SKINNY_CHOOSE(pointwise).activate(epilogue_.activation, result, result, out_.width * whole);
+  size_t position = out_.at(first, own.row) + own.sample * samples_.out_stride;
   SKINNY_CHOOSE(strided).transpose(result, whole, context.write(out_, position),
-                                   out_.channel_stride, count, out_.width);
+                                   out_.channel_stride, std::min(whole, out_.channels - first),
+                                   out_.width);
 }
 
 // Rows of the result one after the other, the blocks of a row together: they read the same rows.
@@ -105,39 +121,39 @@ void DirectConv::run(const ThreadContext& context) const {
   for (size_t sample = 0; sample < samples_.count; ++sample)
     zero_padding(out_.shifted(sample * samples_.out_stride), context,
                  context.partition(out_.channels), {0, out_.height});
-  auto [begin, end] = context.partition(samples_.count * out_.height * blocks_);
+  auto [begin, end] = context.partition(samples_.count * out_.height * weights_->blocks());
   if (pads_rows_) std::fill_n(copies(context), row_floats_, 0.f);
   size_t copied = 0;
   for (size_t index = begin; index < end; ++index) {
     Item own = item(index);
     if (index == begin || own.block == 0) {
       if (own.row == 0) copied = 0;
-      find_taps(context, own, copied);
-      copied = own.row * shape_.stride[0] + shape_.kernel[0];
+      place_taps(context, own, copied);
+      copied = own.row * stride_[0] + kernel_[0];
     }
     compute(context, own);
   }
 }
 
 size_t DirectConv::address_floats() const {
-  size_t bytes = product(taps_, sizeof(float*));
+  size_t bytes = product(weights_->taps(), sizeof(float*));
   return round_up(divide_up(bytes, sizeof(float)), line_floats);
 }
 
-size_t DirectConv::result_floats() const { return product(out_.width, block_); }
+size_t DirectConv::result_floats() const { return product(out_.width, weights_->channels(0)); }
 
 float* DirectConv::copies(const ThreadContext& context) const {
   return context.scratch + address_floats() + result_floats();
 }
 
 size_t DirectConv::scratch(size_t) const {
-  size_t rows = copies_rows_ ? product(in_.channels, shape_.kernel[0]) : 0;
+  size_t rows = copies_rows_ ? product(in_.channels, kernel_[0]) : 0;
   return address_floats() + result_floats() + product(rows + pads_rows_, row_floats_);
 }
 
 double DirectConv::work() const {
   double positions = static_cast<double>(samples_.count * out_.height * out_.width);
-  return static_cast<double>(out_.channels * taps_) * positions * ns_per_multiplication;
+  return static_cast<double>(out_.channels * weights_->taps()) * positions * ns_per_multiplication;
 }
 
 }  // namespace skinny

@@ -162,6 +162,13 @@ class ConvWeights:
     @property
     def bytes(self) -> int: ...
 
+class DirectWeights:
+    """Of a dense convolution with output channels as the lanes of vectors."""
+
+    def __init__(self, *, weights: NDArray[np.float32]) -> None: ...  # [out, in, rows, columns]
+    @property
+    def bytes(self) -> int: ...
+
 class CodeForm:
     def __init__(self, rows: int, vectors: int, row_stride: int) -> None: ...  # of one channel
     @staticmethod
@@ -386,7 +393,7 @@ class Engine:
         mode: Mode,  # single or prefix
         source: _View,  # needs no padding
         target: _View,
-        weights: NDArray[np.float32],  # [output channels, input channels, rows, columns]
+        weights: DirectWeights,
         stride: tuple[int, int],
         padding: tuple[int, int],  # before the first row and column
         bias: _Floats,
@@ -749,7 +756,7 @@ class TensorProgram:
         target_sample_stride: int,
         source: _View,  # of the first sample; needs no padding
         target: _View,
-        weights: NDArray[np.float32],  # [output channels, input channels, rows, columns]
+        weights: DirectWeights,
         stride: tuple[int, int],
         padding: tuple[int, int],  # before the first row and column
         bias: _Floats,

@@ -88,7 +88,7 @@ def test_convolutions_touch_nothing_beside_the_images_and_the_results(depthwise,
             kernels = np.ascontiguousarray(weights[np.arange(outputs), own])
             made.add_depthwise(weights=kernels, dilation=(1, 1), **common)
         else:
-            made.add_direct_conv(weights=weights, **common)
+            made.add_direct_conv(weights=native.DirectWeights(weights=weights), **common)
 
     made = engine(source, compact((outputs, *size)), add)
     y = run(made, x, outputs * math.prod(size), data.draw(st.integers(1, 3)),

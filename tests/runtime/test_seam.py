@@ -61,6 +61,10 @@ def stage(weights=None, bias=6, offsets=(0, 1, 2, 3), group_stride=0, **argument
     )
 
 
+def direct(*shape):
+    return native.DirectWeights(weights=np.ones(shape, np.float32))
+
+
 def linear(rows=3, columns=8, mask=(255, 255, 255), values=24):
     mask = np.array(mask, np.uint8)
     return native.LinearWeights(mask=mask, values=floats(values), rows=rows, columns=columns)
@@ -103,7 +107,7 @@ RIGHT = {
     "add_direct_conv": {
         "source": IMAGE,
         "target": RESULT,
-        "weights": np.ones((4, 4, 3, 3), np.float32),
+        "weights": direct(4, 4, 3, 3),
         **dict.fromkeys(("stride", "padding"), (1, 1)),
         "bias": floats(4),
         "low": -1,
@@ -239,7 +243,7 @@ MISTAKES = [
     ("add_depthwise", {"target": IMAGE}, "must not write what it reads"),
     ("add_direct_conv", {"mode": TAIL}, "one image at a time"),
     ("add_direct_conv", {"mode": native.Mode.interleaved}, "one image at a time"),
-    ("add_direct_conv", {"weights": np.ones((4, 3, 3, 3), np.float32)}, "a kernel for each pair"),
+    ("add_direct_conv", {"weights": direct(4, 3, 3, 3)}, "a kernel for each pair"),
     ("add_direct_conv", {"bias": floats(3)}, "a bias for each output channel"),
     ("add_direct_conv", {"target": IMAGE}, "must not write what it reads"),
     ("add_chain", {"first": POSITIONS}, "read from the arena"),

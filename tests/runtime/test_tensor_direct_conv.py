@@ -30,8 +30,8 @@ def direct(x, weights, bias, stride, padding, size, *, limits=(-np.inf, np.inf),
            **options):  # fmt: skip
     def add(program, **views):
         program.add_direct_conv(
-            **views, weights=weights, stride=stride, padding=padding, bias=bias, low=limits[0],
-            high=limits[1], activation=activation,
+            **views, weights=_native.DirectWeights(weights=weights), stride=stride, padding=padding,
+            bias=bias, low=limits[0], high=limits[1], activation=activation,
         )  # fmt: skip
 
     return run_image_step(add, x, len(weights), size, **options)
@@ -108,6 +108,17 @@ def test_nan_and_infinity_reach_what_lies_over_them():
     assert not np.isnan(wanted[0, 3]).all()
 
 
+def weights(*shape):
+    return _native.DirectWeights(weights=np.ones(shape, np.float32))
+
+
+def test_weights_are_there_once_in_whole_vectors():
+    lanes = _native.Engine.lanes()
+    assert weights(lanes + 1, 3, 5, 7).bytes == 4 * 2 * lanes * 3 * 5 * 7
+    with pytest.raises(ValueError, match="has weights"):
+        weights(2, 2, 0, 3)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -115,8 +126,8 @@ def test_nan_and_infinity_reach_what_lies_over_them():
         ({"stride": (1, 2**31 - 1)}, "too long|too large"),
         ({"padding": (2**40, 1)}, "a padding is too large"),
         ({"bias": np.zeros(3, np.float32)}, "a bias for each output channel"),
-        ({"weights": np.zeros((3, 2, 3, 3), np.float32)}, "a kernel for each pair"),
-        ({"weights": np.zeros((2, 2, 0, 3), np.float32)}, "1 at least"),
+        ({"weights": weights(3, 2, 3, 3)}, "a kernel for each pair"),
+        ({"weights": weights(2, 3, 3, 3)}, "a kernel for each pair"),
         ({"source": View(0, 3, 4, 4, 16, 4, 0)}, "a kernel for each pair"),
         ({"source": View(0, 2, 400, 400, 160000, 400, 0)}, "must lie in the arena"),
         ({"source": View(90, 2, 4, 4, 16, 4, 0)}, "must not write what it reads"),
@@ -129,7 +140,7 @@ def test_what_does_not_fit_is_refused(change, message):
         "target_sample_stride": 0,
         "source": View(0, 2, 4, 4, 16, 4, 0),
         "target": View(100, 2, 4, 4, 16, 4, 0),
-        "weights": np.ones((2, 2, 3, 3), np.float32),
+        "weights": weights(2, 2, 3, 3),
         "stride": (1, 1),
         "padding": (1, 1),
         "bias": np.zeros(2, np.float32),

@@ -134,7 +134,7 @@ RIGHT = {
         **SAMPLES,
         "source": IMAGE,
         "target": OUT,
-        "weights": np.ones((2, 2, 3, 3), np.float32),
+        "weights": _native.DirectWeights(weights=np.ones((2, 2, 3, 3), np.float32)),
         "stride": (1, 1),
         "padding": (1, 1),
         "bias": floats(2),

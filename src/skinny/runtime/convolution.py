@@ -15,12 +15,14 @@ from skinny.runtime.tiles import block_channels, choose_tile
 Node = Mapping[str, Any]
 Shape = tuple[int, ...]
 
-# Of first layers: input channels, at most; the share of lanes that output channels fill and the
-# taps of each of these, at least.
-_IMAGE_CHANNELS = 4
+# Of layers that read the image where it lies: input channels and columns, at most; rows, which
+# threads divide, the share of lanes that output channels fill and the taps of each, at least.
+IMAGE_CHANNELS = 4
+_LONGEST_ROW = 2048
+_FEWEST_ROWS = 8
 _FILLED = 0.8
 _MANY_TAPS = 64
-_MOST_LANES = 16
+_AVX512_LANES = 16
 
 
 @dataclass(frozen=True)
@@ -115,18 +117,20 @@ def _modulo_stride(at: NDArray[np.int64], stride: int) -> _AxisTaps:
     return _AxisTaps(base * stride + remainders, index.reshape(-1), shift - base)
 
 
-def is_direct(node: Node, weight: Shape, lanes: int) -> bool:
+def is_direct(node: Node, weight: Shape, out: Shape, lanes: int) -> bool:
     """Whether a dense convolution of one image, by itself, reads it where it lies, with output
-    channels as the lanes of vectors (native/runtime/direct_conv.h): a first layer, whose channels
-    fill these. With AVX-512, where an element of a tile takes less time than to bring the result
-    into its order, one that has many taps or would need space-to-depth. weight: [out, channels /
-    groups, ...]."""
+    channels as the lanes of vectors (native/runtime/direct_conv.h): a first layer whose channels
+    fill these. Its result must be transposed, which costs more than it gains with AVX-512, unless
+    the layer has many taps or would need space-to-depth. weight: [out, channels / groups, ...];
+    out: [channels, height, width]."""
     outputs, channels, *kernel = weight
-    if node["groups"] > 1 or max(node["dilation"]) > 1 or channels > _IMAGE_CHANNELS:
+    if node["groups"] > 1 or max(node["dilation"]) > 1 or channels > IMAGE_CHANNELS:
+        return False
+    if out[1] < _FEWEST_ROWS or out[2] > _LONGEST_ROW:
         return False
     whole = -(-outputs // lanes) * lanes
-    long = max(node["stride"]) > 1 or channels * math.prod(kernel) >= _MANY_TAPS
-    return outputs >= _FILLED * whole and (long or lanes < _MOST_LANES)
+    gains = max(node["stride"]) > 1 or channels * math.prod(kernel) >= _MANY_TAPS
+    return outputs >= _FILLED * whole and (gains or lanes < _AVX512_LANES)
 
 
 def block_taps(

@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from skinny._native import MAX_TAPS, ConvWeights, Engine, LinearWeights
-from skinny.runtime.convolution import Geometry, block_taps, geometry
+from skinny._native import MAX_TAPS, ConvWeights, DirectWeights, Engine, LinearWeights
+from skinny.runtime.convolution import IMAGE_CHANNELS, Geometry, block_taps, geometry
 from skinny.runtime.layout import Shape, View
 from skinny.runtime.weights import Kernel, Weights
 
@@ -25,6 +25,7 @@ class KernelWeights:
         self._threads = threads
         self._geometries: dict[tuple[Any, ...], Geometry] = {}
         self._convolutions: dict[tuple[Any, ...], ConvWeights] = {}
+        self._direct: dict[tuple[Any, ...], DirectWeights] = {}
         self._linear: dict[str, LinearWeights] = {}
 
     def geometry(
@@ -74,6 +75,13 @@ class KernelWeights:
             )
         return self._convolutions[key]
 
+    def direct(self, node: Node) -> DirectWeights:
+        """The weights of a dense first layer, for programs of one image."""
+        key = (node["weight"], node.get("weight_scale"))
+        if key not in self._direct:
+            self._direct[key] = DirectWeights(weights=self.weights.convolution(node))
+        return self._direct[key]
+
     def linear(self, node: Node) -> LinearWeights:
         name = node["weight"]
         if name not in self._linear:
@@ -83,8 +91,8 @@ class KernelWeights:
     @property
     def bytes(self) -> int:
         """Of all weights made so far."""
-        convolutions, linear = self._convolutions.values(), self._linear.values()
-        return sum(w.bytes for w in convolutions) + sum(w.bytes for w in linear)
+        made = (self._convolutions, self._direct, self._linear)
+        return sum(weights.bytes for kind in made for weights in kind.values())
 
     def estimate(self, nodes: Iterable[Node]) -> int:
         """About how many bytes the weights of nodes take in kernel form, and while they are made,
@@ -98,6 +106,8 @@ class KernelWeights:
             dense = self.kernel(node) == "dense"
             # values; tap indices or bitmask; where each row of a block begins; tap offsets
             values = 4 * size if dense else 6 * kept + size // 4
+            if node["op"] == "conv" and dense and shape[1] <= IMAGE_CHANNELS:
+                values *= 2  # in the form of direct convolutions too
             if node["op"] == "linear" and not dense:
                 values += LinearWeights.most_strip_bytes(kept=kept)
             blocks = 256 * max(self._threads, node.get("groups", 1))

@@ -140,8 +140,9 @@ def reads_unpadded(program: Program, layer: Layer) -> bool:
         return False
     if is_depthwise(program, layer):
         return True
-    dense = program.weights.kernel(layer.node) == "dense"
-    return dense and is_direct(layer.node, program.weights.shape(layer.node), program.lanes)
+    weights, out = program.weights, program.shapes[layer.computed]
+    dense = weights.kernel(layer.node) == "dense"
+    return dense and is_direct(layer.node, weights.shape(layer.node), out, program.lanes)
 
 
 def _lower_unpadded(program: Program, layer: Layer) -> None:
@@ -153,7 +154,6 @@ def _lower_unpadded(program: Program, layer: Layer) -> None:
     depthwise = is_depthwise(program, layer)
 
     def emit() -> None:
-        weights = program.weights.weights.convolution(node)
         common: dict[str, Any] = {
             "mode": program.mode,
             "source": program.view(name),
@@ -166,10 +166,11 @@ def _lower_unpadded(program: Program, layer: Layer) -> None:
             "activation": other.native,
         }
         if depthwise:
-            kernels, dilation = weights.reshape(outputs, *kernel), tuple(node["dilation"])
-            program.engine.add_depthwise(weights=kernels, dilation=dilation, **common)
+            weights = program.weights.weights.convolution(node).reshape(outputs, *kernel)
+            dilation = tuple(node["dilation"])
+            program.engine.add_depthwise(weights=weights, dilation=dilation, **common)
         else:
-            program.engine.add_direct_conv(weights=weights, **common)
+            program.engine.add_direct_conv(weights=program.weights.direct(node), **common)
 
     _, height, width = program.shapes[layer.output]
     operations = 2 * program.weights.kept(node) * height * width

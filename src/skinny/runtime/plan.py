@@ -93,15 +93,15 @@ class Draft:
     def _one_by_one(self, head: list[Layer], programs: Mapping[Mode, Program]) -> bool:
         """Whether all images of a batch run one by one: vectors of images are for sparse weights,
         whose code and indices are read once for all of them, and for small images, whose rows
-        would not fill vectors, unless output channels do, or there are depthwise layers, whose
-        kernels are for one."""
+        would not fill vectors, unless there are depthwise layers, whose kernels are for one."""
         convolutions = [layer for layer in head if layer.op == "conv"]
         others = [x for x in convolutions if not is_depthwise(programs[Mode.single], x)]
         if any(self.kernels.kernel(layer.node) != "dense" for layer in others):
             return False
         small = programs[Mode.interleaved].positions <= _CACHED_VALUES // self.engine.lanes()
-        filled = all(reads_unpadded(programs[Mode.single], layer) for layer in convolutions)
-        if small and len(others) == len(convolutions) and not filled:
+        # A network that is one first layer writes the caller's results, image by image.
+        one = len(head) == len(self._layers) == 1 and reads_unpadded(programs[Mode.single], head[0])
+        if small and len(others) == len(convolutions) and not one:
             return False
         total = sum(math.prod(self.kernels.shape(layer.node)) for layer in convolutions)
         return 0 < total <= _CACHED_WEIGHTS

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from skinny._native import (
     MAX_TAPS,
     ConvWeights,
+    DirectWeights,
     Int8Matrix,
     Int8Table,
     Int8Weights,
@@ -40,7 +41,7 @@ class Fold:
 class Held:
     """Native weights; whoever uses them holds this, and the last one drops it."""
 
-    native: ConvWeights | LinearWeights | Int8Weights | Int8Matrix | Int8Table
+    native: ConvWeights | DirectWeights | LinearWeights | Int8Weights | Int8Matrix | Int8Table
     bias: Floats
 
 
@@ -103,6 +104,17 @@ class SharedWeights:
             return Held(native, shift)
 
         return self._once(key, make)
+
+    def direct(
+        self, name: str, bias: str | None, shape: tuple[int, ...], folds: tuple[Fold, ...]
+    ) -> Held:
+        """Of a dense first layer. shape: [outputs, inputs, rows, columns]."""
+
+        def make() -> Held:
+            weight, shift = self.folded(name, bias, shape[0], "rows", 1, folds)
+            return Held(DirectWeights(weights=weight.reshape(shape)), shift)
+
+        return self._once(("direct", name, bias, *(fold.key for fold in folds)), make)
 
     def linear(self, name: str, bias: str | None, *, form: Form, folds: tuple[Fold, ...]) -> Held:
         """Of a layer for few vectors at a time."""

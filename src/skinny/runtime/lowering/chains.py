@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from skinny._native import TensorProgram
 from skinny.runtime.convolution import Geometry
-from skinny.runtime.layout import View, compact
+from skinny.runtime.layout import Buffer, View, compact
 from skinny.runtime.lowering.stages import Stage, kernel, native, operations
 from skinny.runtime.step_info import StepInfo
 from skinny.runtime.tensor_plan import TensorPlan, Value
@@ -93,7 +93,8 @@ def _one_row(view: View, width: int) -> View:
 
 def image_view(value: Value) -> View | None:
     """One image of a value [samples, channels, height, width] as kernels take it; None if they
-    cannot."""
+    cannot: also if all of its channels, with the gaps after them, do not lie in the value's buffer,
+    as those of a crop may not."""
     samples, channels, height, width = value.shape
     sample_stride, channel_stride, row_stride, column_stride = value.tensor.strides
     if width > 1 and column_stride != 1:
@@ -103,6 +104,9 @@ def image_view(value: Value) -> View | None:
     if row_stride < width or channel_stride < (height - 1) * row_stride + width:
         return None
     if samples > 1 and sample_stride < channels * channel_stride:  # one sample within another
+        return None
+    end = value.tensor.offset + (samples - 1) * sample_stride + channels * channel_stride
+    if isinstance(value.home, Buffer) and end > value.home.view.positions:
         return None
     return View(0, channels, height, width, channel_stride, row_stride, 0)
 

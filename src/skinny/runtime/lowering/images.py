@@ -109,16 +109,24 @@ def _conv(plan: TensorPlan, node: Node) -> None:
             break
         plan.claim(after)
         stages.append(_stage(plan, after))
-    if depthwise or (len(stages) == 1 and gate is None and is_direct_stage(plan, stage, given)):
-        source = images(plan, x.viewed(x.tensor))
+    alone = len(stages) == 1 and gate is None
+    if depthwise or (alone and is_direct_stage(plan, stage, given, out[1:])):
+        source = _unpadded(plan, x)
         target = _target(plan, stage.output, out)
-        convolve_unpadded(plan, stage, given, source, target, out[0])
+        convolve_unpadded(plan, stage, given, source, target, out[0], depthwise=depthwise)
         return
     form = _geometry(plan, node, image_view(x))
     source = laid_out(plan, x, form, stage.title)
     target = _target(plan, stages[-1].output, (out[0], stages[-1].outputs, *out[2:]))
     factors = None if gate is None else gate.factors
     convolve(plan, stages, source, target, form, out[0], "conv", factors)
+
+
+def _unpadded(plan: TensorPlan, x: Value) -> Images:
+    """The input of a kernel that pads by itself, which need not have padding, but may."""
+    if x.padding is None:
+        return images(plan, x.viewed(x.tensor))
+    return Images(x, x.padding, x.tensor.strides[0] if x.shape[0] > 1 else 0)
 
 
 def _is_pixel(node: Node, x: Shape, stage: Stage) -> bool:

@@ -4,12 +4,13 @@ depthwise ones (one input channel for each output channel), and dense first laye
 from collections.abc import Mapping
 from typing import Any
 
-from skinny._native import TensorProgram
+from skinny._native import DirectWeights, TensorProgram
 from skinny.graph import Node
 from skinny.runtime.convolution import is_direct
 from skinny.runtime.lowering.chains import Images
 from skinny.runtime.lowering.stages import Stage, clamping, kernel, operations
 from skinny.runtime.step_info import StepInfo
+from skinny.runtime.strided import Shape
 from skinny.runtime.tensor_plan import TensorPlan
 
 
@@ -20,10 +21,11 @@ def is_depthwise(plan: TensorPlan, node: Node) -> bool:
     return plan.weights.shape(node["weight"])[1] == 1
 
 
-def is_direct_stage(plan: TensorPlan, stage: Stage, windows: Mapping[str, Any]) -> bool:
-    """Whether a stage by itself runs on the kernel for dense first layers."""
+def is_direct_stage(plan: TensorPlan, stage: Stage, windows: Mapping[str, Any], out: Shape) -> bool:
+    """Whether a stage by itself runs on the kernel for dense first layers. out: [channels, height,
+    width]."""
     dense = kernel(plan, stage) == "dense"
-    return dense and is_direct(windows, stage.shape, plan.lanes)
+    return dense and is_direct(windows, stage.shape, out, plan.lanes)
 
 
 def convolve_unpadded(
@@ -33,16 +35,14 @@ def convolve_unpadded(
     source: Images,
     target: Images,
     samples: int,
+    *,
+    depthwise: bool,
 ) -> None:
     """windows: stride, padding and dilation of both axes."""
     view = target.view
     low, high, other = clamping(stage.activation)
-    depthwise = stage.groups > 1
 
     def add(p: TensorProgram) -> None:
-        weights, bias = plan.weights.folded(
-            stage.weight, stage.bias, stage.outputs, stage.form, stage.groups, stage.folds
-        )
         common: dict[str, Any] = {
             "samples": samples,
             "source_sample_stride": source.stride,
@@ -51,16 +51,22 @@ def convolve_unpadded(
             "target": target.placed(plan),
             "stride": tuple(windows["stride"]),
             "padding": tuple(windows["padding"]),
-            "bias": bias,
             "low": low,
             "high": high,
             "activation": other.native,
         }
         if depthwise:
+            weights, bias = plan.weights.folded(
+                stage.weight, stage.bias, stage.outputs, stage.form, stage.groups, stage.folds
+            )
             kernels = weights.reshape(stage.outputs, *stage.shape[2:])
-            p.add_depthwise(weights=kernels, dilation=tuple(windows["dilation"]), **common)
+            dilation = tuple(windows["dilation"])
+            p.add_depthwise(weights=kernels, dilation=dilation, bias=bias, **common)
         else:
-            p.add_direct_conv(weights=weights.reshape(stage.shape), **common)
+            held = plan.weights.direct(stage.weight, stage.bias, stage.shape, stage.folds)
+            plan.held.append(held)
+            assert isinstance(held.native, DirectWeights)
+            p.add_direct_conv(weights=held.native, bias=held.bias, **common)
 
     work = operations(plan, [stage], samples * view.height * view.width)
     info = StepInfo(stage.title, "conv", "depthwise" if depthwise else "direct", work)
