@@ -35,6 +35,7 @@ Depthwise::Depthwise(const ImageArena& arena, const View& source, const View& ta
     plan_direct(weights);
   else
     plan_copies(weights);
+  strips_ = divide_up(target.height, strip_rows_);
 }
 
 bool Depthwise::is_direct(const std::vector<float>& weights) const {
@@ -49,16 +50,13 @@ bool Depthwise::is_direct(const std::vector<float>& weights) const {
 }
 
 void Depthwise::plan_direct(std::vector<float> weights) {
-  // Rows of a strip, two of the kernel's blocks: enough work, and enough strips for all threads. The
-  // last strip has the rest, since fewer rows than a block are computed one by one.
-  constexpr size_t unit = 14;
+  constexpr size_t unit = 28;  // rows: enough work for a strip, and enough strips for all threads
   const DenseDepthwiseKernels& kernels = SKINNY_CHOOSE(dense_depthwise);
   kernel_ = kernels.choose(columns_);
   weights_ = std::move(weights);
   masks_.resize(kernels.masks(columns_, nullptr));
   kernels.masks(columns_, masks_.data());
   zeros_.resize(kernels.readable(columns_));
-  strips_ = std::max<size_t>(1, (out_.height + unit / 2) / unit);
   strip_rows_ = std::min(unit, out_.height);
 }
 
@@ -72,7 +70,6 @@ void Depthwise::plan_copies(const std::vector<float>& weights) {
   size_t fit = cached_floats / row_floats_;
   strip_rows_ = fit > reach() + 1 ? (fit - reach() - 1) / shape.stride[0] + 1 : 1;
   strip_rows_ = std::min(std::max<size_t>(strip_rows_, 4), out_.height);
-  strips_ = divide_up(out_.height, strip_rows_);
   require(scratch(1) <= max_offset, "a depthwise convolution's rows are too long");
   first_.push_back(0);
   for (size_t channel = 0; channel < out_.channels; ++channel) {
@@ -89,16 +86,10 @@ void Depthwise::plan_copies(const std::vector<float>& weights) {
   }
 }
 
-// Strips of all channels, then those of the next rows: so threads divide an image by its rows, as they
-// do for other convolutions, and each reads what it wrote itself.
 Depthwise::Strip Depthwise::strip(size_t index) const {
-  size_t number = index / in_.channels % strips_;
-  return {index / in_.channels / strips_, index % in_.channels, number * strip_rows_,
-          rows_of_strip(number)};
-}
-
-size_t Depthwise::rows_of_strip(size_t number) const {
-  return number + 1 < strips_ ? strip_rows_ : out_.height - number * strip_rows_;
+  size_t first = index % strips_ * strip_rows_;
+  return {index / strips_ / in_.channels, index / strips_ % in_.channels, first,
+          std::min(strip_rows_, out_.height - first)};
 }
 
 // Whether the kernel, which reads more than a row, would leave the value at the row of a position.
@@ -109,16 +100,18 @@ bool Depthwise::reads_beside(const View& in, size_t row) const {
 // The rows under a strip, where they lie; copies of the first and the last rows of the image.
 const float** Depthwise::rows_of(const ThreadContext& context, const Strip& own) const {
   View in = in_.shifted(own.sample * samples_.in_stride);
-  size_t count = rows_under(own.rows);
-  auto [begin, end] = rows_inside(own);
+  size_t count = rows_under(own.rows), padding = shape_.padding[0];
+  size_t begin = own.first * shape_.stride[0];  // counted from the padding
+  size_t inside = std::min(padding > begin ? padding - begin : 0, count);
+  size_t below = std::min(std::max(in.height + padding, begin) - begin, count);
   auto rows = reinterpret_cast<const float**>(context.scratch);
   const float* zeros = zeros_.data() + columns_.padding;
-  std::fill_n(rows, begin, zeros);
-  std::fill_n(rows + end, count - end, zeros);
-  if (begin >= end) return rows;
-  size_t position = in.at(own.channel, own.first * shape_.stride[0] + begin - shape_.padding[0]);
+  std::fill_n(rows, inside, zeros);
+  std::fill_n(rows + below, count - below, zeros);
+  if (inside >= below) return rows;
+  size_t position = in.at(own.channel, begin + inside - padding);
   float* copy = context.scratch + pointer_floats(count) + columns_.padding;
-  for (size_t i = begin; i < end; ++i, position += in.row_stride) {
+  for (size_t i = inside; i < below; ++i, position += in.row_stride) {
     rows[i] = context.read(in_, position);
     if (!reads_beside(in, position)) continue;
     std::memcpy(copy, rows[i], in.width * sizeof(float));
@@ -130,33 +123,25 @@ const float** Depthwise::rows_of(const ThreadContext& context, const Strip& own)
 
 // The strip after this one.
 void Depthwise::next(Strip& own) const {
-  if (++own.channel < in_.channels) return;
-  own.channel = 0;
-  size_t number = own.first / strip_rows_ + 1;
-  if (number == strips_) {
-    number = 0;
-    ++own.sample;
+  own.first += strip_rows_;
+  if (own.first >= out_.height) {
+    own.first = 0;
+    if (++own.channel == in_.channels) {
+      own.channel = 0;
+      ++own.sample;
+    }
   }
-  own.first = number * strip_rows_;
-  own.rows = rows_of_strip(number);
+  own.rows = std::min(strip_rows_, out_.height - own.first);
 }
 
-// The rows of a strip that lie in the image, of all under it.
-Range Depthwise::rows_inside(const Strip& own) const {
-  size_t count = rows_under(own.rows), padding = shape_.padding[0];
-  size_t begin = own.first * shape_.stride[0];  // counted from the padding
-  return {std::min(padding > begin ? padding - begin : 0, count),
-          std::min(std::max(in_.height + padding, begin) - begin, count)};
-}
-
-// The rows of a strip are those of the channel before, further on, unless these are copies.
+// Small images have a strip for each channel: its rows are those of the channel before, further on,
+// unless these are copies.
 bool Depthwise::advance(const float** rows, const Strip& own) const {
-  if (own.channel == 0) return false;
-  auto [begin, end] = rows_inside(own);
-  size_t first = own.first * shape_.stride[0] + begin - shape_.padding[0];
-  if (begin < end && (reads_beside(in_, in_.at(own.channel - 1, first)) ||
-                      reads_beside(in_, in_.at(own.channel, first + (end - begin) - 1))))
+  if (strips_ > 1 || own.channel == 0 || reads_beside(in_, in_.at(own.channel - 1)) ||
+      reads_beside(in_, in_.at(own.channel, in_.height - 1)))
     return false;
+  size_t count = rows_under(own.rows), begin = std::min(shape_.padding[0], count);
+  size_t end = std::min(begin + in_.height, count);
   for (size_t i = begin; i < end; ++i) rows[i] += in_.channel_stride;
   return true;
 }
@@ -263,8 +248,7 @@ size_t Depthwise::strip_floats() const { return product(rows_under(strip_rows_),
 size_t Depthwise::scratch(size_t) const {
   if (!direct_) return product(2, strip_floats());
   // Padding is at most a kernel's side: as many rows, of one column each, are copied at the beginning.
-  size_t rows = rows_under(std::max(strip_rows_, rows_of_strip(strips_ - 1)));
-  size_t at_end = zeros_.size() / in_.row_stride + 1;
+  size_t rows = rows_under(strip_rows_), at_end = zeros_.size() / in_.row_stride + 1;
   size_t copies = std::min(rows, columns_.kernel + at_end);
   return pointer_floats(rows) + copies * (zeros_.size() + in_.width);
 }

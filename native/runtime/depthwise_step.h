@@ -37,8 +37,6 @@ class Depthwise : public Step {
   void plan_copies(const std::vector<float>& weights);
   Strip strip(size_t index) const;
   void next(Strip& strip) const;
-  size_t rows_of_strip(size_t number) const;
-  Range rows_inside(const Strip& strip) const;
   bool reads_beside(const View& in, size_t row) const;
   const float** rows_of(const ThreadContext& context, const Strip& strip) const;
   bool advance(const float** rows, const Strip& strip) const;
