@@ -126,12 +126,14 @@ def make() -> tuple[str, dict[str, Drawing], str]:
     narrow = {data: studies(data) for data in SETS}
     texts += small_section(narrow, figures)
     shown_there = f"![{drawing.title}](docs/figures/{drawing.name}.svg)"
-    block = readme.block(shown_there, words, readme_rows(claims, tables["cifar10"], narrow, files))
+    rows = readme_rows(claims, tables["lenet"], tables["cifar10"], narrow, files)
+    block = readme.block(shown_there, words, rows)
     return "\n".join(text for text in texts if text), figures, block
 
 
 def readme_rows(
     claims: dict[str, Study],
+    lenets: list[Study],
     cifar10: list[Study],
     narrow: dict[str, list[Study]],
     files: files_table.Files,
@@ -140,6 +142,9 @@ def readme_rows(
     for network, ratios in {"LeNet-300-100": (2, 12, 56, 68), "LeNet-5": (12, 108, 280)}.items():
         labels = [f"SDNN-{ratio}x" for ratio in ratios]
         rows += readme.rows(f"{network}, MNIST", claims[network], labels, 0.2, files)
+    longer = next(study for study in lenets if study.title.endswith("LeNet-300-100, 90 epochs"))
+    labels = ["SDNN-56x", "SDNN-68x"]
+    rows += readme.rows("LeNet-300-100, MNIST, 90 epochs", longer, labels, 0.2, files)
     labels = [f"SDNN-{ratio}x" for ratio in (2, 5, 10, 20)]
     for study, network in zip(cifar10, ("airnet", "half-width NIN"), strict=True):
         rows += readme.rows(f"{network}, CIFAR-10", study, labels, 0.5, files)
