@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 from tests.graph import running
-from tests.runtime.native_graphs import mixed
-from tests.runtime.test_lowering import nodes
+from tests.runtime.native_graphs import mixed, nodes
 
 from skinny.graph import Node
 from skinny.graph.graph import Graph, Input

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 from tests.graph import running
 from tests.graph.cases import CASES
-from tests.runtime.native_graphs import mixed
+from tests.runtime.native_graphs import check, graph_of, mixed, nodes, random, steps
 
-from skinny import _native
 from skinny.graph import Node, operation, operations
-from skinny.graph.graph import Graph, Input, complete
+from skinny.graph.graph import Graph
 from skinny.runtime.lowering import LOWERINGS
 
 VIEWS = ("view", "reshape", "split")
@@ -32,14 +31,6 @@ def graph_and_feeds(op, case):
     return graph, given
 
 
-def nodes(*records):
-    """(op, inputs, outputs, attributes) each."""
-    return tuple(
-        Node(op, inputs, outputs, complete(op, attributes, op))
-        for op, inputs, outputs, attributes in records
-    )
-
-
 @pytest.mark.parametrize(
     ("op", "case"),
     [pytest.param(op, c, id=f"{op}-{at}") for op in NATIVE for at, c in enumerate(CASES[op])],
@@ -60,27 +51,6 @@ def test_an_operation_with_a_lowering_runs_natively_in_some_of_its_cases(op):
         return any(isinstance(item, Node) for item in mixed(graph, given, case.tensors).items)
 
     assert not all(map(by_reference, CASES[op]))
-
-
-def random(seed, *shape):
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
-def check(graph, given, tensors, **options):
-    want = running.run(graph, given, tensors)
-    made = mixed(graph, given, tensors, **options)
-    for got, expected in zip(made.run(given), want, strict=True):
-        running.same(got, expected, 1e-4)
-    return made
-
-
-def graph_of(inputs, outputs, *records):
-    declared = tuple(Input(name, "float32", array.shape) for name, array in inputs.items())
-    return Graph(declared, nodes(*records), tuple(outputs))
-
-
-def steps(made):
-    return [info.op for segment in made._natives.values() for info in segment.steps]
 
 
 def test_a_chain_of_elementwise_operations_is_one_step():
@@ -305,70 +275,6 @@ def test_depthwise_convolutions_read_their_input_as_it_lies(stride, outputs, low
     )  # fmt: skip
     made = steps(check(graph, given, tensors, low_memory=low_memory))
     assert made == ["conv", "conv", "conv"] or low_memory  # which computes layer by layer
-
-
-@pytest.mark.parametrize(
-    ("outputs", "kernel", "stride", "sparsity", "direct"),
-    [
-        (32, 3, 2, 0.0, True),
-        (32, 11, 4, 0.0, True),
-        (32, 5, 1, 0.0, True),
-        (17, 3, 2, 0.0, False),  # most lanes of the second vector would be empty
-        (32, 3, 2, 0.9, False),
-    ],
-)
-def test_dense_first_layers_read_images_as_they_lie(outputs, kernel, stride, sparsity, direct):
-    """But for sparse ones, and those that do not fill vectors."""
-    given = {"x": random(0, 2, 3, 50, 41)}
-    weight = random(1, outputs, 3, kernel, kernel)
-    weight[np.random.default_rng(2).random(weight.shape) < sparsity] = 0
-    window = {"stride": (stride, stride), "dilation": (1, 1), "groups": 1, "padding": (1, 0)}
-    graph = graph_of(
-        given,
-        ["y"],
-        ("pad", ("x",), ("a",), {"before": (0, 0, 0, 0), "after": (0, 0, 1, 1)}),
-        ("conv", ("a",), ("b",), {"weight": "w", "bias": "b", **window}),
-        ("relu", ("b",), ("y",), {}),
-    )
-    made = check(graph, given, {"w": weight, "b": random(3, outputs)})
-    kernels = [info.kernel for segment in made._natives.values() for info in segment.steps]
-    if _native.Engine.lanes() == 16:
-        assert (kernels[-1] == "direct") == direct
-    assert ("space-to-depth" in kernels) <= (kernels[-1] != "direct")
-
-
-@pytest.mark.parametrize("samples", [1, 2])
-@pytest.mark.parametrize("low_memory", [False, True])
-def test_a_direct_convolution_reads_values_that_were_written_with_padding(samples, low_memory):
-    given = {"x": random(0, samples, 3, 33, 31)}
-    window = {"stride": (1, 1), "dilation": (1, 1), "groups": 1}
-    graph = graph_of(
-        given,
-        ["y"],
-        ("conv", ("x",), ("a",), {"weight": "v", "padding": (1, 1), **window}),
-        ("conv", ("a",), ("y",), {"weight": "w", "padding": (2, 2), **window}),
-    )
-    tensors = {"v": random(1, 4, 3, 3, 3), "w": random(2, 32, 4, 5, 5)}
-    check(graph, given, tensors, low_memory=low_memory)
-
-
-@pytest.mark.parametrize("side", [9, 14, 33])
-@pytest.mark.parametrize("samples", [1, 2])
-@pytest.mark.parametrize(("outputs", "groups"), [(32, 1), (4, 1), (3, 3)])
-@pytest.mark.parametrize("stride", [1, 2])
-def test_convolutions_of_a_crop_equal_the_reference(side, samples, outputs, groups, stride):
-    """Its last channel, with the gap after it, would end after the value it is cut out of."""
-    given = {"x": random(0, samples, 3, side, side)}
-    window = {"stride": (stride, stride), "dilation": (1, 1), "groups": groups, "padding": (1, 1)}
-    cut = {"start": 1, "end": side, "step": 1}
-    graph = graph_of(
-        given,
-        ["y"],
-        ("slice", ("x",), ("a",), {"axis": 2, **cut}),
-        ("slice", ("a",), ("b",), {"axis": 3, **cut}),
-        ("conv", ("b",), ("y",), {"weight": "w", **window}),
-    )
-    check(graph, given, {"w": random(1, outputs, 3 // groups, 3, 3)})
 
 
 def test_depthwise_signals_equal_the_reference():

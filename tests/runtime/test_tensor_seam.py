@@ -280,10 +280,8 @@ def test_ranges_of_channels_of_one_value_are_apart():
             call("add_copy", source=left, target=left._replace(offset=offset))
 
 
-IMAGES = (
-    *("add_conv", "add_depthwise", "add_direct_conv", "add_lrn", "add_pool"),
-    "add_space_to_depth",
-)
+_IMAGE_STEPS = ("conv", "depthwise", "direct_conv", "lrn", "pool", "space_to_depth")
+IMAGES = [f"add_{name}" for name in _IMAGE_STEPS]
 ADD = (Opcode.add, 3, 0, 1, 0)
 MISTAKES = [
     ("add_input", {"dtype": "float64"}, "must be of float32"),
