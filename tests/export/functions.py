@@ -88,8 +88,10 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "filled": (lambda x: (x.new_zeros(3), x.new_ones(2, 2), x.new_full((2,), 7.0),
                           torch.full((2, 2), 3), torch.zeros(2), torch.ones(3),
                           torch.full_like(x, 2), torch.zeros_like(x), torch.ones_like(x),
-                          torch.scalar_tensor(2.5) + x, torch.empty_like(x) * 0,
-                          torch.empty(3) * 0, x.new_empty(2) * 0), (V,)),
+                          torch.scalar_tensor(2.5) + x), (V,)),
+    # of memory that nobody wrote, which may hold infinities
+    "empty": (lambda x: tuple(e.nan_to_num() * 0 for e in (
+        torch.empty_like(x), torch.empty(3), x.new_empty(2))), (V,)),
     "of_sizes": (lambda x: (torch.zeros(x.shape[0], 3), torch.arange(x.shape[0]) + x.shape[0] * 2,
                             x.reshape(x.shape[0] * 2, -1), x.new_full((x.shape[0],), x.shape[0])),
                  (V,)),
