@@ -71,6 +71,23 @@ def test_many_arms_with_long_names_leave_room_for_the_drawing(runs, count, told)
     assert ("The table names the arms" in drawing.caption) == told
 
 
+@pytest.mark.parametrize("letters", [20, 60, 130])
+def test_legends_lie_within_the_figure_and_take_no_room_from_the_drawing(runs, letters):
+    (study,) = from_runs(find_runs([runs])[0])
+
+    def laid_out(count):
+        names = [f"{i}: {'restart_lr False, ' * 9}"[:letters] for i in range(count)]
+        arms = tuple(dataclasses.replace(study.arms[-1], label=name) for name in names)
+        drawn = charts.change_ratio(dataclasses.replace(study, arms=arms), "a")._figure
+        drawn.draw_without_rendering()
+        return drawn, drawn.legends[0].get_window_extent(), drawn.axes[0].get_window_extent()
+
+    figure, legend, axes = laid_out(9)
+    assert 0 <= legend.x0 < legend.x1 <= figure.bbox.x1
+    assert 0 <= legend.y0 < legend.y1 <= axes.y0
+    assert axes.height > 0.6 * laid_out(2)[2].height
+
+
 class Seen(HTMLParser):
     def __init__(self, page):
         super().__init__()

@@ -93,7 +93,8 @@ def _section(study: Study, name: str, margin: float) -> page.Section:
         charts.change_ratio(study, name),
         charts.kept_by_layer(study, name),
     ]
-    if any(arm.config.unit == "step" for arm in study.arms):  # the question is how often
+    units = [arm.config.unit for arm in study.arms if arm.config.method != "dense"]
+    if units and 2 * units.count("step") >= len(units):  # the question is how often
         figures.insert(0, figures.pop(2))
     trained = [arm for arm in study.arms if arm.runs]
     curves = [charts.learning_curves(study, arm, name) for arm in trained[: charts.CURVES]]

@@ -1,6 +1,7 @@
 """The figures of a study. Each function draws one, or gives None where there is nothing to draw."""
 
 import dataclasses
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 CURVES = 6  # arms whose learning curves are drawn
 _LINES = len(SERIES)
 _LONG = 28  # letters of a label, of which a figure's width has room for two
+_LETTERS = 62  # of a label that has the figure's width to itself
+_LINE, _FEW_LINES = 0.17, 4  # height of a legend's line, in inches; how many a figure has room for
 
 
 def colours(study: Study) -> dict[str, str]:
@@ -299,11 +302,19 @@ def _removed(arm: Result) -> float:
 
 
 def _legend(axes: "Axes", entries: int) -> None:
+    from matplotlib.figure import Figure
+
     figure = axes.get_figure()
-    assert figure is not None
+    assert isinstance(figure, Figure)
     if entries > 1:
-        _, labels = axes.get_legend_handles_labels()
-        figure.legend(loc="outside lower center", ncols=_columns(labels))
+        handles, labels = axes.get_legend_handles_labels()
+        columns = _columns(labels)
+        if columns == 1:
+            labels = [textwrap.fill(label, _LETTERS) for label in labels]
+        lines = sum(label.count("\n") + 1 for label in labels) // columns
+        width, height = figure.get_size_inches()
+        figure.set_size_inches(width, height + _LINE * max(0, lines - _FEW_LINES))
+        figure.legend(handles, labels, loc="outside lower center", ncols=columns)
 
 
 def _columns(labels: Sequence[str]) -> int:
