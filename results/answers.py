@@ -187,7 +187,7 @@ def search(runs: Sequence[Run]) -> str:
         usual = {"sparsity": 1 - 1 / ratio, "r0": 1 - 1 / ratio, "dense": None, "sparse": None}
         usual |= {"method": "sdnn", "lr": 0.05 if ratio == 280 else 0.1, "label_smoothing": 0.0}
         usual |= {"weight_decay": 1e-4 if epochs == 40 else 5e-4, "restart_lr": True}
-        usual |= {"epochs": epochs, "restore_warmup": 0.0}
+        usual |= {"epochs": epochs, "restore_warmup": 0.0, "restore": "zero", "optimizer": "sgd"}
         usual |= {"precision": "bf16" if ratio == 280 else "fp32"} | wanted
         errors = [
             100 - 100 * run.result["test_accuracy"]
@@ -199,6 +199,7 @@ def search(runs: Sequence[Run]) -> str:
     other = {"r0": None, "restart_lr": False}  # of other methods
     longer: dict[str, Any] = {"epochs": 42, "ratio": 280, "lr": 0.1}
     longest = longer | {"epochs": 63, "restore_warmup": 4.0}
+    short = longer | {"restart_lr": False}
     said = [
         f"**Thresholding at once**: {held_out(30)} with 30 epochs, {held_out(30, r0=None)} from "
         f"the default r0, {held_out(30, r0=0.5)} from 50 %.",
@@ -235,8 +236,16 @@ def search(runs: Sequence[Run]) -> str:
         f"schedule, {held_out(**longest, weight_decay=1e-4)} with a weight decay of 1e-4; with 42 "
         f"epochs {held_out(**longer, restore_warmup=3.0, weight_decay=1e-3)} with one of 1e-3, "
         f"{held_out(**longer, restore_warmup=3.0, label_smoothing=0.1)} with label smoothing, "
-        f"{held_out(**longer, restore_warmup=3.0, precision='fp32')} in fp32. None is told from "
-        "the others.",
+        f"{held_out(**longer, restore_warmup=3.0, precision='fp32')} in fp32. With 126 epochs "
+        f"{held_out(126, 280, lr=0.1, restore_warmup=8.0)}. None is told from the others.",
+        "**LeNet-5 at 280x otherwise**, 42 epochs: weights restored to their last values "
+        f"{held_out(**longer, restore_warmup=3.0, restore='last')}; one schedule and a cycle in "
+        f"every epoch, 20 of its 430 steps dense, {held_out(**short, dense=20, sparse=410)}, "
+        f"{held_out(**short, dense=20, sparse=410, r0=0.98)} from 98 %, and 100 of them dense "
+        f"{held_out(**short, dense=100, sparse=330)} and "
+        f"{held_out(**short, dense=100, sparse=330, r0=0.98)}; AdamW "
+        f"{held_out(42, 280, optimizer='adamw', lr=0.003, weight_decay=0.01, restore_warmup=3.0)}. "
+        "None does better.",
     ]
     lines = "\n".join(f"- {text}" for text in said)
     return (

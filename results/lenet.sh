@@ -42,6 +42,8 @@ sweep --seeds 100 101 102 --set restore_warmup=1
 # More epochs, other regularisation.
 longest() { five --seeds 100 --set epochs=63 --set lr=0.1 "$@"; }
 longest --set restart_lr=true --set restore_warmup=4 --set weight_decay=0.0005,0.0001
+five --seeds 101 --set epochs=63 --set lr=0.1 --set restart_lr=true --set restore_warmup=4
+five --seeds 100 --set epochs=126 --set lr=0.1 --set restart_lr=true --set restore_warmup=8
 longest --set restart_lr=false --set restore_warmup=4
 longest --set restart_lr=false --set restore_warmup=3 --set dense=3 --set sparse=9
 longer() {
@@ -50,6 +52,18 @@ longer() {
 longer --set weight_decay=0.001
 longer --set label_smoothing=0.1
 longer --set precision=fp32
+longer --set restore=last
+five --seeds 101 --set epochs=42 --set restart_lr=true --set restore_warmup=3 \
+  --set optimizer=adamw --set lr=0.003 --set weight_decay=0.01
+# One schedule and a cycle in every epoch, thresholding at once or from 98 %.
+short() {
+  skinny sweep lenet-5 --runs search --set name=lenet-5-search --set val_size=5000 \
+    --set sparsity=0.9964285714285714 --set r0=0.9964285714285714,0.98 --seeds 101 \
+    --set epochs=42 --set lr=0.1 --set restart_lr=false --set unit=step \
+    --records results/records/lenet-search.jsonl "$@"
+}
+short --set dense=20 --set sparse=410
+short --set dense=100 --set sparse=330
 skinny record search/lenet-* --into results/records/lenet-search.jsonl
 
 # The experiments themselves, on the test images.

@@ -43,7 +43,7 @@ def lenet(data: str, scale: Scale) -> Experiment:
             _codebooks("LeNet-300-100", mlp, {12: _FOUR_BITS, 56: _FEW_BITS}),
             _codebooks("LeNet-5", conv, {12: _FOUR_BITS, 108: _FOUR_BITS}),
             _smallest("LeNet-5", conv, 280, 42, 3.0),
-            _smallest("LeNet-5", conv, 320, 63, 4.0),
+            _smallest("LeNet-5", conv, 320, 63, 4.0, exact=(280,)),
             _longer("LeNet-300-100", mlp, (56, 68), 90),
         )
     return Experiment(
@@ -167,13 +167,21 @@ def _longer(network: str, base: Config, ratios: tuple[int, ...], epochs: int) ->
     )
 
 
-def _smallest(network: str, base: Config, ratio: int, epochs: int, dense_span: float) -> Panel:
-    """The end of the front: 16 values a layer, a higher rate that rises anew over the dense span
-    after each restoration, and more epochs."""
+def _smallest(
+    network: str,
+    base: Config,
+    ratio: int,
+    epochs: int,
+    dense_span: float,
+    exact: tuple[int, ...] = (),
+) -> Panel:
+    """The end of the front: 16 values a layer (`exact`: ratios without), a higher rate that rises
+    anew over the dense span after each restoration, and more epochs."""
     longer = replace(base, epochs=epochs, lr=0.1, restore_warmup=dense_span)
+    arms = tuple(at_ratio(longer, each) for each in exact)
     return Panel(
         f"{network}, smallest in {epochs} epochs",
-        (at_ratio(longer, ratio, quantize="codebook4"),),
+        (*arms, at_ratio(longer, ratio, quantize="codebook4")),
         note="The learning rate rises from zero throughout each dense span, to 0.1 at the most: "
         "networks of so few weights may break down otherwise. There is no dense training of this "
         "length: the tables above are for that.",
