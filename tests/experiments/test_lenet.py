@@ -105,7 +105,12 @@ def test_codebooks_are_trained_in_the_last_span_of_the_same_networks():
 
 
 def test_the_rate_of_the_smallest_rises_throughout_each_dense_span():
-    for epochs in (42, 63):
-        (arm,) = panel(f"LeNet-5, smallest in {epochs} epochs").arms
-        spans = timeline(arm.config, 1).spans
-        assert {span.length for span in spans if not span.sparsity} == {arm.config.restore_warmup}
+    for epochs, labels in (
+        (42, ["SDNN-280x, codebook4"]),
+        (63, ["SDNN-280x", "SDNN-320x, codebook4"]),
+    ):
+        arms = panel(f"LeNet-5, smallest in {epochs} epochs").arms
+        assert [arm.label for arm in arms] == labels
+        for arm in arms:
+            lengths = {span.length for span in timeline(arm.config, 1).spans if not span.sparsity}
+            assert lengths == {arm.config.restore_warmup}
