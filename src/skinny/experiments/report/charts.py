@@ -311,7 +311,7 @@ def _legend(axes: "Axes", entries: int) -> None:
         columns = _columns(labels)
         if columns == 1:
             labels = [textwrap.fill(label, _LETTERS) for label in labels]
-        lines = sum(label.count("\n") + 1 for label in labels) // columns
+        lines = -(-sum(label.count("\n") + 1 for label in labels) // columns)
         width, height = figure.get_size_inches()
         figure.set_size_inches(width, height + _LINE * max(0, lines - _FEW_LINES))
         figure.legend(handles, labels, loc="outside lower center", ncols=columns)
