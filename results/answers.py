@@ -20,7 +20,7 @@ _STEPS = ("three times the epochs", "restarting the learning rate", "removing ha
 
 
 def files(study: Study, found: Files, times: Times) -> str:
-    """A network's files: sizes, errors and times, whole and skinny, exact and rounded."""
+    """A network's files: sizes, errors and times, dense and skinny, exact and rounded."""
     network = study.title.split(", ")[1]
     return (
         f"### Files of {network}\n\nSizes of the packed files and test errors with the weights "

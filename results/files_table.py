@@ -114,7 +114,7 @@ def _cell(found: tuple[float, float] | None) -> str:
 
 
 def short(arm: Result) -> str:
-    return "whole" if arm.config.method == "dense" else arm.label.removeprefix("SDNN-")
+    return "dense" if arm.config.method == "dense" else arm.label.removeprefix("SDNN-")
 
 
 def error(arm: Result) -> float:

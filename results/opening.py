@@ -40,7 +40,7 @@ def picture(
     files: Files,
     times: Times,
 ) -> Drawing:
-    """{network: its study}: test error against the size of the file, whole and skinny. small: the
+    """{network: its study}: test error against the size of the file, dense and skinny. small: the
     studies of the same networks with trained codebooks."""
 
     def paint(axes: "Axes") -> None:
@@ -90,7 +90,7 @@ def picture(
 
     return Drawing(
         "opening",
-        "Errors and sizes of whole and skinny networks",
+        "Errors and sizes of dense and skinny networks",
         "Means over seeds; how many times fewer weights, and how long an image takes on one core. "
         "To the right, files are smaller. Squares: the same networks with their weights rounded "
         "to 16 values a layer after training; diamonds: trained with 8 or 16 values a layer "
@@ -122,7 +122,7 @@ def _name(arm: Result, times: Times, comma: str) -> str:
     return table.short(arm) + (f"{comma}{1000 * taken['skinny']:.0f} µs" if taken else "")
 
 
-def has_whole(study: Study) -> bool:
+def has_dense(study: Study) -> bool:
     """Has its dense network been trained, and one that is skinny?"""
     return {"dense", "sdnn"} <= {arm.config.method for arm in study.arms if arm.runs}
 
@@ -137,16 +137,16 @@ def sentences(lenet: Study, few_bits: Study, smallest: Study, files: Files, time
     sizes = [table.kilobytes(arm, files) for arm in (whole, twelfth, fewest)]
     small = next((a for a in few_bits.arms if a.label == "SDNN-56x, codebook4" and a.runs), None)
     said = [
-        "Skinny takes most of the weights out of a network while it trains; what that costs is "
-        "measured here on images that no network was trained on.",
-        "LeNet-300-100, on which methods of pruning are usually compared, makes "
-        f"{table.error(whole):.2f} % errors on MNIST; with a twelfth of its weights it makes "
-        f"{table.error(twelfth):.2f} %, and with a 56th {table.error(fewest):.2f} % (means over "
-        f"{seeds} trainings, {whole.config.epochs} epochs each).",
+        "Skinny removes most of a network's weights while it trains; what that costs is measured "
+        "here on test images.",
+        "LeNet-300-100, the network that most papers on pruning report, has "
+        f"{table.error(whole):.2f} % errors on MNIST when it is dense, "
+        f"{table.error(twelfth):.2f} % with 12 times and {table.error(fewest):.2f} % with 56 times "
+        f"fewer weights (means over {seeds} seeds, {whole.config.epochs} epochs each).",
         f"Its file shrinks from {sizes[0]:,.0f} kB to {sizes[1]:.0f} and {sizes[2]:.0f} kB"
         + (
-            f", and where the weights of the 56th share 16 values a layer, trained with them, to "
-            f"{table.kilobytes(small, files):.1f} kB at {table.error(small):.2f} % errors (n = "
+            f", and to {table.kilobytes(small, files):.1f} kB at {table.error(small):.2f} % where "
+            "the weights of a layer are trained to share 16 values (56 times fewer weights, n = "
             f"{len(small.runs)})"
             if small
             else ""
@@ -169,7 +169,7 @@ def _least(study: Study, files: Files) -> str:
     n = len(arm.runs)
     return (
         f"; a LeNet-5 for the same images fits into {size:.1f} kB at {error:.2f} % errors (n = "
-        f"{n}; entropy-penalised networks, 2020: 2.8 kB at 1.0 %)"
+        f"{n}; the smallest published, entropy-penalised, has 2.8 kB at 1.0 %)"
     )
 
 
@@ -181,7 +181,7 @@ def _milliseconds(whole: Result, twelfth: Result, fewest: Result, times: Times) 
     engine, fastest = min((dense[key], name) for key, name in table.ENGINES.items())[::-1]
     return [
         f"One image takes {skinny[0]['skinny']:.3f} and {skinny[1]['skinny']:.3f} ms on one core; "
-        f"the whole network takes {dense['skinny']:.3f} ms, and {fastest:.3f} ms in {engine}, the "
+        f"the dense network takes {dense['skinny']:.3f} ms, and {fastest:.3f} ms in {engine}, the "
         "fastest of three other engines."
     ]
 
@@ -192,11 +192,11 @@ def _verdict(lenet: Study) -> str:
     worse = [label for label, row in rows.items() if row.verdict == "worse"]
     skinny = [label for label in better if label.startswith("SDNN")]
     first = (
-        f"Better than the whole network by more than chance: {', '.join(skinny)}"
+        f"Significantly better than the dense network: {', '.join(skinny)}"
         if skinny
-        else "No skinny network is better than the whole one by more than chance"
+        else "No skinny network is significantly better than the dense one"
     )
     return (
-        f"{first}; worse by more than chance: {', '.join(worse) or 'none'}; "
-        "the tables say what else was tried and where the method loses."
+        f"{first}; significantly worse: {', '.join(worse) or 'none'}; the tables show "
+        "published results beside ours, what else was tried, and where the method loses."
     )

@@ -17,15 +17,15 @@ END = "<!-- end -->"
 def block(picture: str, words: str, rows: Iterable[str]) -> str:
     table = "\n".join(
         [
-            "| network, data | removed by | weights left | error, % | whole network, % | n | kB "
-            "(whole) | against the whole network |",
+            "| network, data | pruned by | weights left | error, % | dense, % | n | kB (dense) | "
+            "against dense |",
             "| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |",
             *rows,
         ]
     )
     return (
         f"{BEGIN}\n\n{picture}\n\n{words}\n\nWhat the method gives, and where it loses "
-        "([docs/results.md](docs/results.md) has the intervals, the settings and the rest):\n\n"
+        "([docs/results.md](docs/results.md) has published results beside ours, the intervals, the settings and the rest):\n\n"
         f"{table}\n\n{END}"
     )
 

@@ -25,7 +25,7 @@ def picture(studies: Mapping[str, Study]) -> Drawing:
     def paint(axes: "Axes") -> None:
         axes.axhline(0, color=LIGHT["dense"], ls="--", lw=1.2, zorder=1)
         axes.annotate(
-            "as good as the whole network", (0.99, 0), xycoords=("axes fraction", "data"),
+            "as good as the dense network", (0.99, 0), xycoords=("axes fraction", "data"),
             xytext=(0, 4), textcoords="offset points", ha="right", fontsize=8, color=LIGHT["dense"],
         )  # fmt: skip
         for (name, rows), colour in zip(lines.items(), SERIES, strict=False):
@@ -40,7 +40,7 @@ def picture(studies: Mapping[str, Study]) -> Drawing:
         axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         axes.minorticks_off()
         axes.invert_yaxis()
-        axes.set_xlabel("how many times fewer weights than the whole network has")
+        axes.set_xlabel("how many times fewer weights than the dense network has")
         axes.set_ylabel("accuracy lost, points")
         figure = axes.get_figure()
         assert figure is not None
@@ -74,7 +74,7 @@ def sentences(mnist: list[Study], cifar: list[Study], searches: Sequence[Iterabl
     }
     said = [
         f"A small NIN without half of its weights makes {_error(digits[0.5]):.1f} % errors on "
-        f"MNIST, where the whole network makes {_error(digits[0.0]):.1f} %, and "
+        f"MNIST, where the dense network makes {_error(digits[0.0]):.1f} %, and "
         f"{_error(pictures[0.5]):.1f} % on CIFAR-10 instead of {_error(pictures[0.0]):.1f} %; "
         "these are short trainings on 1,000 images.",
         f"Without nine tenths of them it makes {_error(digits[0.9]):.1f} and "
@@ -84,7 +84,7 @@ def sentences(mnist: list[Study], cifar: list[Study], searches: Sequence[Iterabl
         "layers, which is Skinny's default, brought errors on held-out images at 90 % from "
         f"{budgets['uniform'][0]:.1f} to {budgets['erk'][0]:.1f} % on MNIST and from "
         f"{budgets['uniform'][1]:.1f} to {budgets['erk'][1]:.1f} % on CIFAR-10.",
-        "In none of these studies is a skinny network better than the whole one by more than "
+        "In none of these studies is a skinny network better than the dense one by more than "
         "chance, and the strongest rival, gradual pruning, makes "
         f"{gradual[0]:.1f} and {gradual[1]:.1f} % errors at 90 %: the tables below say where the "
         "method wins and where it loses.",

@@ -68,11 +68,11 @@ def test_the_readme_has_the_numbers_of_the_page(write, made):
     assert write.readme.replaced(text, made[2]) == text
 
 
-def test_a_whole_network_and_a_skinny_one_are_needed_for_the_picture(write):
+def test_a_dense_network_and_a_skinny_one_are_needed_for_the_picture(write):
     (study,) = (s for s in write.record_studies("lenet") if s.title.endswith("LeNet-300-100"))
-    assert write.opening.has_whole(study)
+    assert write.opening.has_dense(study)
     pruned = tuple(arm for arm in study.arms if arm.config.method == "sdnn")
-    assert not write.opening.has_whole(dataclasses.replace(study, arms=pruned))
+    assert not write.opening.has_dense(dataclasses.replace(study, arms=pruned))
 
 
 def test_files_are_those_of_recorded_networks(write):

@@ -45,6 +45,7 @@ def test_another_method_has_its_own_spans_unless_they_are_an_axis():
         ("restart_lr=true,false", ("restart_lr", [True, False])),
         ("batch_norm=none,true", ("batch_norm", [None, True])),
         ("init=he,none", ("init", ["he", None])),
+        ("quantize=int8,codebook4,none", ("quantize", ["int8", "codebook4", None])),
         ("layers=conv1=0.5+fc*=10,none", ("layers", [("conv1=0.5", "fc*=10"), ()])),
         ("lr_drops=0.5+0.75", ("lr_drops", [(0.5, 0.75)])),
         ("data=npz:a.npz", ("data", ["npz:a.npz"])),
@@ -76,6 +77,7 @@ def test_every_field_can_be_an_axis():
         ("epochs=1.5", "epochs is '1.5'; it must be a whole number"),
         ("method=magic", "method is 'magic'; allowed: sdnn"),
         ("init=magic", "init is 'magic'; allowed: he, caffe"),
+        ("quantize=int9", "quantize is 'int9'; allowed: int8, int8-after, codebook"),
         ("whiten=yes", "whiten is 'yes'; allowed: true, false"),
     ],
 )

@@ -62,14 +62,14 @@ def _field(name: str) -> "dataclasses.Field[Any]":
 
 
 def _value(name: str, kind: Any, text: str) -> Any:
-    if get_origin(kind) in (types.UnionType, Union):
-        if text == _NONE:
-            return None
-        kind = next(one for one in get_args(kind) if one is not type(None))
-    if get_origin(kind) is Literal:
-        if text not in get_args(kind):
-            raise SkinnyError(f"{name} is {text!r}; allowed: {', '.join(get_args(kind))}")
+    kinds = get_args(kind) if get_origin(kind) in (types.UnionType, Union) else (kind,)
+    if text == _NONE and type(None) in kinds:
+        return None
+    if words := [word for one in kinds if get_origin(one) is Literal for word in get_args(one)]:
+        if text not in words:
+            raise SkinnyError(f"{name} is {text!r}; allowed: {', '.join(words)}")
         return text
+    kind = next(one for one in kinds if one is not type(None))
     if get_origin(kind) is tuple:
         items = [] if text == _NONE else text.split(_JOINED)
         return tuple(_value(name, get_args(kind)[0], item) for item in items)
