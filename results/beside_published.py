@@ -79,7 +79,7 @@ RIVALS = (
 
 def table(studies: Sequence[Study], files: Files) -> str:
     """studies: those of the experiment `lenet`. Arms that have no run are left out."""
-    head = ["network", "published", "error, %", "Skinny", "error, %", "n", "epochs", "fewer errors"]
+    head = ["network", "published", "error, %", "Skinny", "error, %", "n", "epochs", "lower error"]
     rows = [head, ["---", "---", "---:", "---", "---:", "---:", "---:", "---"]]
     for rival in RIVALS:
         cited = next(c for c in _study(studies, rival.network).cited if c.model == rival.cited)

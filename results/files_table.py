@@ -65,9 +65,9 @@ def table(study: Study, files: Files, times: Times) -> str:
     head += ["ms in Skinny", *(f"ms in {name}, dense layers" for name in ENGINES.values())]
     rows = [head, ["---", *["---:"] * (len(head) - 1)]]
     for arm in study.arms:
-        if not arm.runs:
-            continue
         packed = sum(identity(run.config) in files for run in arm.runs)
+        if not packed:
+            continue
         cells = [_cell(point(arm, files, values)) for values in _ROUNDED]
         taken = milliseconds(arm, times)
         engines = [f"{taken[name]:.3f}" if taken else "–" for name in ("skinny", *ENGINES)]

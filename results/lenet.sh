@@ -25,7 +25,17 @@ long() { # at 68x, 90 epochs
 long --set restart_lr=true,false
 long --set restart_lr=false --set dense=5 --set sparse=10
 long --set restart_lr=false --set weight_decay=0.0001
-# And of LeNet-5 at 280x.
+# Of LeNet-5 at 12x, beside dense training.
+twelve() {
+  skinny sweep lenet-5 --runs search --set name=lenet-5-search --set val_size=5000 \
+    --records results/records/lenet-search.jsonl --seeds 100 "$@"
+}
+twelve --set method=dense --set sparsity=0 --set restart_lr=false
+at_twelve() { twelve --set sparsity=0.9166666666666666 "$@"; }
+at_twelve --set r0=0.9166666666666666 --set restart_lr=true,false
+at_twelve --set r0=0.9166666666666666 --set restart_lr=true --set restore_warmup=1
+at_twelve --set r0=none --set restart_lr=false
+# And at 280x.
 five() {
   skinny sweep lenet-5 --runs search --set name=lenet-5-search --set val_size=5000 \
     --set sparsity=0.9964285714285714 --set r0=0.9964285714285714 \

@@ -133,3 +133,20 @@ def test_runs_recorded_in_earlier_versions_are_found(write, changes, errors):
     config = configs.from_json(json.dumps(EARLIER | changes))
     result = records[configs.identity(config)].run.result
     assert 1 - result["test_accuracy"] == pytest.approx(errors, abs=0.01)
+
+
+def test_who_has_the_lower_error_is_said_of_every_published_row(made):
+    page, *_ = made
+    lines = page[page.index("| network | published |") :].split("\n\n")[0].splitlines()[2:]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    assert len(rows) >= 14
+    for _, _, theirs, _, ours, _, _, lower in rows:
+        told = {"Skinny": float(ours) < float(theirs), "published": float(ours) > float(theirs)}
+        assert told.get(lower, float(ours) == float(theirs))
+
+
+def test_a_pretrained_network_is_read_with_all_its_arms(write):
+    arms, times = write.pretrained.read(write.RECORDS / "pretrained")
+    assert [arm.label for arm in arms[:2]] == ["dense", "IHT, 70%"]
+    assert len(arms) == 10
+    assert "OpenVINO, dense, fp32" in times["milliseconds"]

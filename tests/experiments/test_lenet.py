@@ -6,7 +6,7 @@ from skinny.experiments import catalog
 from skinny.experiments.reproduce import first_configs
 from skinny.experiments.store import Store
 from skinny.experiments.study import from_experiment
-from skinny.training.config import timeline
+from skinny.training.config import Config, timeline
 
 PAPER = catalog.experiment("lenet", "mnist", "paper")
 
@@ -39,7 +39,7 @@ def test_claims_have_ten_seeds_two_kinds_of_dense_training_and_published_rows(ti
 def test_the_rest_has_three_seeds():
     claims = ("LeNet-300-100", "LeNet-5", "LeNet-300-100, 90 epochs")
     others = [panel for panel in PAPER.panels if panel.title not in claims]
-    assert len(others) == 8
+    assert len(others) == 9
     assert {tuple(panel.seeded(PAPER.seeds)) for panel in others} == {(0, 1, 2)}
 
 
@@ -48,6 +48,14 @@ def test_longer_trainings_have_one_schedule_and_dense_training_of_their_length()
     assert [arm.label for arm in longer.arms] == ["dense", "SDNN-56x", "SDNN-68x"]
     assert {(arm.config.epochs, arm.config.restart_lr) for arm in longer.arms} == {(90, False)}
     assert len(longer.seeded(PAPER.seeds)) == 10
+
+
+def test_defaults_are_those_of_a_config_that_chooses_the_sparsity_alone():
+    arms = [arm for arm in panel("LeNet-300-100, defaults").arms if arm.label.endswith("defaults")]
+    assert [arm.label for arm in arms] == ["SDNN-12x, defaults", "SDNN-56x, defaults"]
+    for arm in arms:
+        for field in ("budget", "r0", "restart_lr", "dense", "sparse", "restore"):
+            assert getattr(arm.config, field) == getattr(Config(), field), field
 
 
 def test_every_ratio_is_tried_with_every_budget():

@@ -119,8 +119,18 @@ def test_one_seed_says_nothing():
     study = Study("t", "", (arm("dense", DENSE, [90.0]), arm("SDNN-2x", SDNN, [80.0])))
     rows = compare(study, 1.0)
     assert math.isnan(rows[1].p)
-    assert rows[1].verdict == "undecided"
+    assert rows[1].verdict == "one seed"
     assert "too few seeds" in finding(study, rows, 1.0)
+
+
+def test_dense_training_of_another_length_is_named():
+    short = arm("dense, short", dataclasses.replace(DENSE, epochs=1), BASE)
+    skinny = arm("SDNN-2x", SDNN, shifted(1.0, (0.1, 0.0, 0.05, -0.05, 0.0)))
+    study = Study("t", "", (short, skinny), against="dense, short")
+    said = finding(study, compare(study, 0.5), 0.5)
+    assert said == 'More accurate than "dense, short": SDNN-2x.'
+    alike = Study("t", "", (arm("dense", DENSE, BASE), skinny), against="dense")
+    assert finding(alike, compare(alike, 0.5), 0.5) == "More accurate than dense training: SDNN-2x."
 
 
 def test_an_arm_without_runs_has_no_error():

@@ -32,9 +32,12 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        """One of: better, worse, equivalent, no worse, undecided; empty where nothing is said."""
+        """One of: better, worse, equivalent, no worse, undecided, one seed; empty where nothing is
+        said."""
         if self.difference is None:
             return ""
+        if self.difference.n < 2:
+            return "one seed"
         if self.p < _ALPHA:
             return "better" if self.difference.mean > 0 else "worse"
         assert self.equivalence is not None
@@ -96,24 +99,26 @@ def finding(study: Study, rows: list[Row], margin: float) -> str:
         return "No arm can be compared with dense training at the same budget yet."
     if all(row.p != row.p for row in told):
         return "There are too few seeds to tell a difference from dense training from chance."
+    dense = study.compared_with
     groups = {
         verdict: [row.arm.label for row in told if row.verdict == verdict]
-        for verdict in ("better", "equivalent", "no worse", "worse", "undecided")
+        for verdict in ("better", "equivalent", "no worse", "worse", "undecided", "one seed")
     }
     told_as = {
-        "better": "more accurate than dense training",
+        "better": f"more accurate than {dense}",
         "equivalent": f"equivalent to it within {_points(margin)}",
         "no worse": f"not worse by {_points(margin)}",
         "worse": "less accurate",
         "undecided": "undecided with these seeds",
+        "one seed": "with one seed only",
     }
     clauses = [
         f"{told_as[verdict]}: {', '.join(labels)}" for verdict, labels in groups.items() if labels
     ]
     text = "; ".join(clauses) + "."
     if not groups["better"]:
-        text = text.replace("to it", "to dense training", 1).replace(
-            "less accurate", "less accurate than dense training", 1
+        text = text.replace("to it", f"to {dense}", 1).replace(
+            "less accurate", f"less accurate than {dense}", 1
         )
     return text[0].upper() + text[1:]
 

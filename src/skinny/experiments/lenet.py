@@ -45,6 +45,7 @@ def lenet(data: str, scale: Scale) -> Experiment:
             _smallest("LeNet-5", conv, 280, 42, 3.0),
             _smallest("LeNet-5", conv, 320, 63, 4.0, exact=(280,)),
             _longer("LeNet-300-100", mlp, (56, 68), 90),
+            _defaults("LeNet-300-100", mlp, (12, 56)),
         )
     return Experiment(
         "lenet",
@@ -149,6 +150,28 @@ def _methods(network: str, base: Config, ratios: tuple[int, ...]) -> Panel:
         tuple(arms),
         note="All have one threshold over all layers (the global budget) and equal epochs. Other "
         "methods have their own spans and, as published, one schedule of the learning rate.",
+        contrasts=tuple(contrasts),
+        against="dense",
+        few=_FEW,
+    )
+
+
+def _defaults(network: str, base: Config, ratios: tuple[int, ...]) -> Panel:
+    """What who chooses nothing but the sparsity gets, beside the recipe's choices."""
+    arms, contrasts = [dense(base, restart_lr=False)], []
+    usual = Config()
+    for ratio in ratios:
+        chosen = at_ratio(base, ratio)
+        config = replace(chosen.config, budget=usual.budget, r0=usual.r0)
+        plain = Arm(f"{chosen.label}, defaults", replace(config, restart_lr=usual.restart_lr))
+        arms += [chosen, plain]
+        contrasts.append((plain.label, chosen.label))
+    return Panel(
+        f"{network}, defaults",
+        tuple(arms),
+        note="The defaults of `skinny.IHT` and `skinny.timeline.sdnn`: the ERK budget, a sparsity "
+        "that grows from cycle to cycle, and one schedule of the learning rate. The others have "
+        "one threshold over all layers, the target sparsity in every cycle, and restarts.",
         contrasts=tuple(contrasts),
         against="dense",
         few=_FEW,

@@ -65,6 +65,15 @@ class Study:
         held_out = any(arm.config.val_size is not None for arm in self.arms)
         return "validation" if held_out else "test"
 
+    @property
+    def compared_with(self) -> str:
+        """What `compare` compares arms with: dense training of their own length, unless the arm
+        that `against` names has another."""
+        lengths = {arm.config.epochs for arm in self.arms}
+        if self.against is None or len(lengths) == 1:
+            return "dense training"
+        return f'"{self.against}"'
+
 
 def from_experiment(experiment: Experiment, seeds: Sequence[int], store: Store) -> list[Study]:
     """A study for each panel; what has not been trained is counted as missing."""

@@ -128,7 +128,9 @@ def sdnn(
     _positive(dense=dense, sparse=sparse)
     r0 = default_r0(sparsity) if r0 is None else check_sparsity(r0, "r0")
     if r0 > sparsity:
-        raise SkinnyError(f"r0 is {r0}, above the sparsity aimed at ({sparsity})")
+        raise SkinnyError(
+            f"r0 is {r0}, above the sparsity aimed at ({sparsity}); give an r0 of at most that"
+        )
     cycles = total // (dense + sparse)
     if cycles == 0:
         raise SkinnyError(

@@ -133,12 +133,14 @@ def _facts(studies: Sequence[Study], margin: float, runs: int) -> dict[str, str]
         "chosen by looking at them.",
         "Interval": "95 %, from the t distribution over seeds.",
         "Δ and p": "Accuracy minus that of dense training of the same network with the same "
-        "epochs, data and settings (tuned methods: with the settings chosen for it), paired by "
-        "seed; two-sided paired t test, corrected for the number of arms in the study (Holm).",
+        "epochs, data and settings (tuned methods: with the settings chosen for it), unless a "
+        "table names another arm; paired by seed; two-sided paired t test, corrected for the "
+        "number of arms in the study (Holm).",
         f"p of ±{margin:g}": "Two one-sided paired t tests: below 0.05, the two differ by less "
         f"than {margin:g} in points of accuracy.",
         "Against dense": f"better or worse: p below 0.05. equivalent: p of ±{margin:g} below 0.05. "
-        f"no worse: the same for the lower side alone. undecided: the seeds do not tell.",
+        "no worse: the same for the lower side alone. undecided: the seeds do not tell. one seed: "
+        "there is no interval.",
         "Runs": f"{runs}. " + "; ".join(sorted({_made_by(study) for study in studies})) + ".",
     }
     if any(study.cited for study in studies):

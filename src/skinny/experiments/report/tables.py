@@ -39,14 +39,19 @@ def summary(study: Study, rows: Sequence[Row], margin: float, name: str) -> Tabl
         f"{name}-summary",
         f"{study.title}: {top5}{study.judged_by} error at the end of training, mean over n seeds"
         + (
-            "; Δ is paired by seed against dense training at equal budget, p by Holm's correction, "
-            f"p of ±{margin:g} by two one-sided tests."
+            f"; Δ is paired by seed against {_dense(study)}, p by Holm's correction, p of "
+            f"±{margin:g} by two one-sided tests."
             if compared
             else "."
         ),
         tuple(head),
         tuple(map(tuple, body)),
     )
+
+
+def _dense(study: Study) -> str:
+    found = study.compared_with
+    return f"{found} at equal budget" if found == "dense training" else found
 
 
 def _arm_cells(row: Row) -> list[Cell]:
