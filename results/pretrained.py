@@ -114,7 +114,8 @@ def _rates(folder: Path) -> str:
         found = json.loads(path.read_text("utf-8"))
         length = (*found["photographs"], found["epochs"])
         said = f"{100 * found['accuracy']:.1f} % with {found['rate']}"
-        method = METHODS[path.stem.partition("-")[0]]
+        method, _, sparsity = path.stem.partition("-")
+        method = f"{METHODS[method]} at {float(sparsity):.0%}"
         tried.setdefault(length, {}).setdefault(method, []).append(said)
     trials = "; ".join(
         f"{epochs} epochs on {train:,} photographs, judged by {test}: "
@@ -122,8 +123,8 @@ def _rates(folder: Path) -> str:
         for (train, test, epochs), methods in sorted(tried.items())
     )
     return (
-        "Each method has the better of two learning rates by other training photographs, one run "
-        f"at 90 % of each: {trials}. Dense training has 0.003, untried."
+        "Methods have the better of two learning rates by other training photographs, one run of "
+        f"each: {trials}. Where nothing was tried, the learning rate is 0.003."
     )
 
 
