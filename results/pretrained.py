@@ -124,7 +124,9 @@ def _rates(folder: Path) -> str:
     )
     return (
         "Methods have the better of two learning rates by other training photographs, one run of "
-        f"each: {trials}. Where nothing was tried, the learning rate is 0.003."
+        f"each: {trials}. The last two were judged by the validation photographs; the trials at "
+        "70 % were made after them, and 80 % has the rate they led to. Where nothing was tried, "
+        "the learning rate is 0.003."
     )
 
 
