@@ -182,7 +182,7 @@ def fine_tuned(
     depthwise = {name: layer for name, layer in layers.items() if layer.groups > 1}
     iht = skinny.IHT(model, optimizer, timeline, exclude=list(depthwise))  # it counts the steps
     for layer in depthwise.values():
-        layer.forward = in_fp32(layer)  # type: ignore[method-assign]
+        layer.forward = in_fp32(layer)
     model.train()
     for _ in range(timeline.total // (len(x) // BATCH)):
         for batch in torch.randperm(len(x))[: len(x) // BATCH * BATCH].split(BATCH):
@@ -290,4 +290,4 @@ def time_all(folder: Path, rounds: int = 30) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Train | Int8 | Time, description=__doc__))  # type: ignore[arg-type]
+    main(tyro.cli(Train | Int8 | Time, description=__doc__))

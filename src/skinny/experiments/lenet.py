@@ -157,7 +157,7 @@ def _methods(network: str, base: Config, ratios: tuple[int, ...]) -> Panel:
 
 
 def _defaults(network: str, base: Config, ratios: tuple[int, ...]) -> Panel:
-    """What who chooses nothing but the sparsity gets, beside the recipe's choices."""
+    """The defaults of `skinny.IHT` and `timeline.sdnn` beside the settings of the recipe."""
     arms, contrasts = [dense(base, restart_lr=False)], []
     usual = Config()
     for ratio in ratios:
