@@ -34,8 +34,8 @@ def lenet(data: str, scale: Scale) -> Experiment:
     else:
         conv = lenet_setting("lenet-5", scale)
         panels = (
-            _claims("LeNet-300-100", mlp, (2, 12, 56, 68), published.LENET_300_100),
-            _claims("LeNet-5", conv, (2, 12, 108, 280), published.LENET_5, warmed=(280,)),
+            _claims("LeNet-300-100", mlp, (2, 12, 20, 56, 68, 100), published.LENET_300_100),
+            _claims("LeNet-5", conv, (2, 12, 20, 100, 108, 280), published.LENET_5, warmed=(280,)),
             _budgets("LeNet-300-100", mlp, (2, 5, 12, 20, 40, 60, 100)),
             _methods("LeNet-300-100", mlp, (12, 56)),
             _budgets("LeNet-5", conv, (2, 5, 12, 20, 40, 60, 100, 200, 300)),
@@ -44,7 +44,7 @@ def lenet(data: str, scale: Scale) -> Experiment:
             _codebooks("LeNet-5", conv, {12: _FOUR_BITS, 108: _FOUR_BITS}),
             _smallest("LeNet-5", conv, 280, 42, 3.0),
             _smallest("LeNet-5", conv, 320, 63, 4.0, exact=(280,)),
-            _longer("LeNet-300-100", mlp, (56, 68), 90),
+            _longer("LeNet-300-100", mlp, (56, 68, 100), {56: _FOUR_BITS}, 90),
             _defaults("LeNet-300-100", mlp, (12, 56)),
         )
     return Experiment(
@@ -174,16 +174,26 @@ def _defaults(network: str, base: Config, ratios: tuple[int, ...]) -> Panel:
         "one threshold over all layers, the target sparsity in every cycle, and restarts.",
         contrasts=tuple(contrasts),
         against="dense",
-        few=_FEW,
     )
 
 
-def _longer(network: str, base: Config, ratios: tuple[int, ...], epochs: int) -> Panel:
-    """More epochs, in one schedule of the learning rate, beside dense training of that length."""
+def _longer(
+    network: str,
+    base: Config,
+    ratios: tuple[int, ...],
+    shared: dict[int, tuple[Quantize, ...]],
+    epochs: int,
+) -> Panel:
+    """More epochs, in one schedule of the learning rate, beside dense training of that length;
+    `shared`: the ratios at which the weights share few values as well."""
     longer = replace(base, epochs=epochs, restart_lr=False)
+    exact = [at_ratio(longer, ratio) for ratio in ratios]
+    few = [
+        at_ratio(longer, ratio, quantize=kind) for ratio, kinds in shared.items() for kind in kinds
+    ]
     return Panel(
         f"{network}, {epochs} epochs",
-        (dense(longer), *(at_ratio(longer, ratio) for ratio in ratios)),
+        (dense(longer), *exact, *few),
         note="One schedule of the learning rate over all epochs, which did better than restarts on "
         "held-out images. Sparse VD (2017) has 1.92 % errors at 68x.",
         against="dense",
@@ -209,7 +219,7 @@ def _smallest(
         note="The learning rate rises from zero throughout each dense span, to 0.1 at the most: "
         "networks of so few weights may break down otherwise. There is no dense training of this "
         f"length: the tables above are for that.{rival}",
-        few=_FEW,
+        few=None if exact else _FEW,
     )
 
 
@@ -228,5 +238,4 @@ def _codebooks(network: str, base: Config, wanted: dict[int, tuple[Quantize, ...
         "(codebook3) that its weights share and that are trained with them.",
         contrasts=tuple(contrasts),
         against="dense",
-        few=_FEW,
     )
