@@ -165,7 +165,7 @@ def arms(steps: int) -> dict[str, Timeline]:
     made = {"dense": skinny.timeline.dense(steps=steps)}
     for sparsity in (0.7, 0.8, 0.9):
         at = {"steps": steps, "sparsity": sparsity}
-        made[f"iht-{sparsity}"] = skinny.timeline.sdnn(**at, r0=sparsity)
+        made[f"iht-{sparsity}"] = skinny.timeline.sdnn(**at)
         made[f"gradual-{sparsity}"] = skinny.timeline.gradual(**at, start=max(1, steps // 20))
         made[f"oneshot-{sparsity}"] = skinny.timeline.oneshot(**at, dense=max(1, steps // 20))
     return made
