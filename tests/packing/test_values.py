@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 
 
 def weights(rng, shape=(16, 40), density=0.2):
-    spread = np.exp(rng.standard_normal((shape[0], 1)))
+    spread = np.exp(rng.standard_normal((shape[0], *[1] * (len(shape) - 1))))
     array = rng.standard_normal(shape).astype(np.float32) * spread
     return (array * (rng.random(shape) < density)).astype(np.float32)
 
@@ -49,6 +49,26 @@ def test_int8_keeps_the_mask_even_where_a_value_rounds_to_zero():
     np.testing.assert_allclose(decoded.values, [1, 0, -1], rtol=1e-6)
     mask, _ = bitmask.find(array)
     np.testing.assert_array_equal(decoded.mask, mask)
+
+
+@pytest.mark.parametrize("kind", values.VALUES[1:])
+@given(seed=st.integers(0, 100), density=st.floats(0, 1), rows=st.sampled_from([1, 16, 64]))
+@settings(max_examples=20, deadline=None)
+def test_a_zero_stays_a_zero_whatever_the_form(kind, seed, density, rows):
+    rng = np.random.default_rng(seed)
+    array = weights(rng, (rows, 3, 3), density=density) * (rng.random((rows, 1, 1)) < 0.5)
+    entry, parts = codec.encode("w", array.astype(np.float32), "F32", kind)
+    assert not codec.densify(codec.decode(entry, parts))[array == 0].any()
+
+
+@pytest.mark.parametrize("zeros", [0, 1, 60, 499, 500])
+def test_weights_trained_with_a_codebook_come_back_as_they_are(rng, zeros):
+    array = rng.permutation(np.linspace(-1, 1, 16, dtype=np.float32))[rng.integers(0, 16, 500)]
+    array[rng.permutation(500)[:zeros]] = 0  # with which there are 17 different values
+    array = array.reshape(20, 1, 5, 5)
+    entry, parts = codec.encode("w", array, "F32", "codebook4")
+    np.testing.assert_array_equal(codec.densify(codec.decode(entry, parts)), array)
+    assert entry.error == 0
 
 
 def test_a_channel_of_zeros_has_scale_zero():

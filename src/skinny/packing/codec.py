@@ -113,7 +113,8 @@ def encode(
     signed = signed_zeros and not lossy and dtype in FLOATS
     mask, ones = bitmask.find(array, ignore_sign=dtype in FLOATS and not signed)
     grouped = None if signed else groups.find(mask, shape, ones, width)
-    best = _smallest(mask, ones, array.size, width, grouped)
+    book = values.extra_part(kind) == "codebook"
+    best = _smallest(mask, ones, array.size, width, grouped, zeros=not book)
     bits = mask  # as they are stored
     if best.groups is not None and grouped is not None:
         bits, ones = grouped.bits, grouped.kept * best.groups.size
@@ -203,15 +204,26 @@ class _Choice(NamedTuple):
 
 
 def _smallest(
-    mask: Mask, ones: int, count: int, width: int, grouped: Grouped | None = None
+    mask: Mask,
+    ones: int,
+    count: int,
+    width: int,
+    grouped: Grouped | None = None,
+    *,
+    zeros: bool = True,
 ) -> _Choice:
-    """The form that stores a tensor with this mask in the fewest bytes."""
+    """The form that stores a tensor with this mask in the fewest bytes.
+
+    zeros: may they be among the values? A codebook has no number to spare for them.
+    """
     kept = ones * width + _PART
-    choices = [_Choice("dense", count * width), _Choice("bitmask", kept + mask.size)]
-    if kept < choices[0].size:
+    whole = zeros or ones == count
+    choices = [_Choice("dense", count * width)] if whole else []
+    choices.append(_Choice("bitmask", kept + mask.size))
+    if not whole or kept < count * width:
         coded = entropy.encode(mask, count, ones)
         choices.append(_Choice("entropy", kept + coded.size, coded))
-    if grouped is not None:
+    if grouped is not None and (zeros or grouped.kept * grouped.groups.size == ones):
         own, bits, found = grouped
         kept = found * own.size * width + _PART
         coded = entropy.encode(bits, count // own.size, found)

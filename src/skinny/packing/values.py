@@ -4,7 +4,8 @@
 `int8` store round(value / scale) with one float32 scale per output channel (the first dimension),
 scale = max |value| / (2^(bits - 1) - 1). `codebook2` to `codebook8` store the index of the nearest
 of at most 2^bits numbers, which are those of least squared error (codebook.py). The mask is kept as
-it is, so a value that rounds to 0 stays a stored value.
+it is, so a value that rounds to 0 stays a stored value, and a zero stays a zero: fp16, bf16 and
+integers have one, and where a codebook is used every zero is left to the mask.
 """
 
 from collections.abc import Mapping
