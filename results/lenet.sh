@@ -7,20 +7,22 @@ sweep() {
   skinny sweep lenet-300-100 --runs search --set name=lenet-300-100-search --set val_size=5000 \
     --records results/records/lenet-search.jsonl "$@"
 }
-sweep --seeds 100 101 102 --set r0=0.5,none,0.9821428571428571
-sweep --seeds 100 101 --set epochs=60 --set weight_decay=0.0005,0.0001,0.00002
+thirty() { sweep --seeds 100 101 102 --set epochs=30 "$@"; }
+thirty --set restart_lr=true --set r0=0.5,none,0.9821428571428571
+sweep --seeds 100 101 --set epochs=60 --set restart_lr=true \
+  --set weight_decay=0.0005,0.0001,0.00002
 forty() { sweep --seeds 100 101 --set epochs=40 --set weight_decay=0.0001 "$@"; }
-forty --set label_smoothing=0,0.1
-forty --set dense=3 --set sparse=37
-forty --set method=gradual --set restart_lr=false
-forty --set dense=2 --set sparse=6 --set lr=0.1,0.05
-forty --set lr=0.2
-forty --set dense=8 --set sparse=12
-sweep --seeds 100 101 102 --set restart_lr=false --set method=sdnn,acdc,gradual
-sweep --seeds 100 101 102 --set restart_lr=false --set dense=2 --set sparse=3
+forty --set restart_lr=true --set label_smoothing=0,0.1
+forty --set restart_lr=true --set dense=3 --set sparse=37
+forty --set restart_lr=false --set method=gradual
+forty --set restart_lr=true --set dense=2 --set sparse=6 --set lr=0.1,0.05
+forty --set restart_lr=true --set lr=0.2
+forty --set restart_lr=true --set dense=8 --set sparse=12
+thirty --set restart_lr=false --set method=sdnn,acdc,gradual
+thirty --set restart_lr=false --set dense=2 --set sparse=3
+thirty --set restart_lr=false --set budget=erk --set r0=0.9821428571428571,none
 long() { # at 68x, 90 epochs
-  sweep --seeds 100 101 --set epochs=90 --set sparsity=0.9852941176470589 \
-    --set r0=0.9852941176470589 "$@"
+  sweep --seeds 100 101 --set sparsity=0.9852941176470589 --set r0=0.9852941176470589 "$@"
 }
 long --set restart_lr=true,false
 long --set restart_lr=false --set dense=5 --set sparse=10
@@ -28,13 +30,13 @@ long --set restart_lr=false --set weight_decay=0.0001
 # Of LeNet-5 at 12x, beside dense training.
 twelve() {
   skinny sweep lenet-5 --runs search --set name=lenet-5-search --set val_size=5000 \
-    --records results/records/lenet-search.jsonl --seeds 100 "$@"
+    --records results/records/lenet-search.jsonl "$@"
 }
-twelve --set method=dense --set sparsity=0 --set restart_lr=false
+twelve --seeds 100 101 102 --set method=dense --set sparsity=0 --set restart_lr=false
 at_twelve() { twelve --set sparsity=0.9166666666666666 "$@"; }
-at_twelve --set r0=0.9166666666666666 --set restart_lr=true,false
-at_twelve --set r0=0.9166666666666666 --set restart_lr=true --set restore_warmup=1
-at_twelve --set r0=none --set restart_lr=false
+at_twelve --seeds 100 101 102 --set r0=0.9166666666666666 --set restart_lr=true,false
+at_twelve --seeds 100 --set r0=0.9166666666666666 --set restart_lr=true --set restore_warmup=1
+at_twelve --seeds 100 101 102 --set r0=none --set restart_lr=false
 # And at 280x.
 five() {
   skinny sweep lenet-5 --runs search --set name=lenet-5-search --set val_size=5000 \
@@ -48,7 +50,7 @@ five --seeds 100 --set restart_lr=false --set epochs=42 --set lr=0.1
 five --seeds 101 --set restart_lr=true --set restore_warmup=1
 five --seeds 101 --set epochs=42 --set lr=0.1 --set restart_lr=true --set restore_warmup=3
 five --seeds 101 --set epochs=42 --set lr=0.1 --set restart_lr=false --set restore_warmup=1
-sweep --seeds 100 101 102 --set restore_warmup=1
+thirty --set restart_lr=true --set restore_warmup=1
 # More epochs, other regularisation.
 longest() { five --seeds 100 --set epochs=63 --set lr=0.1 "$@"; }
 longest --set restart_lr=true --set restore_warmup=4 --set weight_decay=0.0005,0.0001

@@ -148,8 +148,8 @@ def sentences(lenet: Study, few_bits: Study, smallest: Study, files: Files, time
         f"Its file shrinks from {sizes[0]:,.0f} kB to {sizes[1]:.0f} and {sizes[2]:.0f} kB"
         + (
             f", and to {table.kilobytes(small, files):.1f} kB at {table.error(small):.2f} % where "
-            "the weights of a layer are trained to share 16 values (56 times fewer weights, n = "
-            f"{len(small.runs)})"
+            "the weights of a layer are trained to share 16 values (56 times fewer weights, "
+            f"{small.config.epochs} epochs, n = {len(small.runs)})"
             if small
             else ""
         )

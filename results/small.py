@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # What a search compares budgets with: all else equal, at 90 % and thresholded directly.
-_ALIKE = {"method": "sdnn", "sparsity": 0.9, "r0": 0.9, "restart_lr": False, "lr": 0.05}
+_ALIKE = {"method": "sdnn", "sparsity": 0.9, "r0": 0.9, "dense": 3, "restart_lr": False, "lr": 0.05}
 
 
 def picture(studies: Mapping[str, Study]) -> Drawing:
