@@ -50,11 +50,6 @@ CLASSES = {
 }  # fmt: skip
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 SIZE, BATCH = 128, 32  # pixels, photographs
-# Learning rates, each the better of 0.003 and 0.01 at 90 %, by 500 held-out training photographs:
-# --arms iht-0.9 gradual-0.9 oneshot-0.9 --held-out 50 --per-class 150 --epochs 4 --rate ..., for
-# IHT with all photographs and epochs as well, and at 70 % (--per-class 300): 80 % has that rate.
-RATES = {"iht-0.9": 0.01}
-USUAL_RATE = 0.003
 
 
 @dataclass(frozen=True)
@@ -65,7 +60,8 @@ class Train:
     into: Path = Path("build/pruned")  # where networks and accuracies are written
     arms: tuple[str, ...] = ()  # those alone: dense, iht-0.9, gradual-0.9, oneshot-0.9, ...
     epochs: int = 5
-    rate: float | None = None  # learning rate, which falls to zero by a cosine; else the method's
+    rate: float = 0.003  # learning rate, which falls to zero by a cosine
+    seed: int = 0  # of the order of the photographs; seeds need folders (--into) of their own
     per_class: int | None = None  # train with so many photographs of each class; unless given, all
     held_out: int = 0  # judge by so many training photographs of each class, to choose settings
 
@@ -111,7 +107,8 @@ def train_all(command: Train) -> None:
         settings = {
             "photographs": [len(train[1]), len(test[1])],
             "epochs": command.epochs,
-            "rate": command.rate or RATES.get(name, USUAL_RATE),
+            "rate": command.rate,
+            "seed": command.seed,
         }
         if result.exists():  # of a command that was ended, or of another process
             if not settings.items() <= json.loads(result.read_text()).items():
@@ -119,7 +116,9 @@ def train_all(command: Train) -> None:
                     f"{result} has other settings than {settings}: give another --into"
                 )
             continue
-        model = fine_tuned(pretrained(state), timelines[name], settings["rate"], *train)
+        model = pretrained(state)
+        torch.manual_seed(command.seed)
+        model = fine_tuned(model, timelines[name], command.rate, *train)
         example = torch.zeros(1, 3, SIZE, SIZE)
         skinny.pack(model, file, example=example, preprocessing={"mean": MEAN, "std": STD})
         found = settings | {"accuracy": accuracy(model, *test), "bytes": file.stat().st_size}
@@ -161,11 +160,12 @@ def keep(path: Path, found: dict[str, object]) -> None:
 
 def arms(steps: int) -> dict[str, Timeline]:
     """Every way to the same sparsity, with the same steps: the spans are the timelines' own, but
-    that one-shot and gradual pruning, too, begin soon: the network is trained already."""
+    the network is trained already, so that one-shot and gradual pruning begin soon, and IHT prunes
+    to the target in its first cycle (r0) instead of approaching it from cycle to cycle."""
     made = {"dense": skinny.timeline.dense(steps=steps)}
     for sparsity in (0.7, 0.8, 0.9):
         at = {"steps": steps, "sparsity": sparsity}
-        made[f"iht-{sparsity}"] = skinny.timeline.sdnn(**at)
+        made[f"iht-{sparsity}"] = skinny.timeline.sdnn(**at, r0=sparsity)
         made[f"gradual-{sparsity}"] = skinny.timeline.gradual(**at, start=max(1, steps // 20))
         made[f"oneshot-{sparsity}"] = skinny.timeline.oneshot(**at, dense=max(1, steps // 20))
     return made
@@ -175,7 +175,6 @@ def fine_tuned(
     model: nn.Module, timeline: Timeline, rate: float, x: Tensor, y: Tensor
 ) -> nn.Module:
     """Plain SGD with flipped photographs; the depthwise layers, 3 % of the weights, stay dense."""
-    torch.manual_seed(0)
     optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9, weight_decay=1e-4)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, timeline.total)
     layers = {n: m for n, m in model.named_modules() if isinstance(m, nn.Conv2d)}
