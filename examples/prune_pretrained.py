@@ -64,6 +64,7 @@ class Train:
     seed: int = 0  # of the order of the photographs; seeds need folders (--into) of their own
     per_class: int | None = None  # train with so many photographs of each class; unless given, all
     held_out: int = 0  # judge by so many training photographs of each class, to choose settings
+    progressive: bool = False  # IHT approaches its target from cycle to cycle
 
 
 @dataclass(frozen=True)
@@ -92,37 +93,45 @@ def main(command: Train | Int8 | Time) -> None:
 
 
 def train_all(command: Train) -> None:
-    held, many = command.held_out, command.per_class
-    train = read_images(command.images / "train", slice(held, many and held + many))
-    split = ("train", slice(held)) if held else ("val", slice(None))
-    test = read_images(command.images / split[0], split[1])
-    state, timelines = weights(), arms(command.epochs * (len(train[1]) // BATCH))
+    train, test = read_splits(command)
+    steps = command.epochs * (len(train[1]) // BATCH)
+    state, timelines = weights(), arms(steps, command.progressive)
     if unknown := set(command.arms) - timelines.keys():
         raise SystemExit(f"there is no arm {', '.join(unknown)}; there are {', '.join(timelines)}")
     before = accuracy(pretrained(state), *test)
     print(f"before fine-tuning: {before:.1%} of {len(test[1])} photographs", flush=True)
     command.into.mkdir(parents=True, exist_ok=True)
+    settings = {
+        "photographs": [len(train[1]), len(test[1])],
+        "epochs": command.epochs,
+        "rate": command.rate,
+        "seed": command.seed,
+    }
     for name in command.arms or timelines:
         file, result = (command.into / f"{name}.{kind}" for kind in ("skinny", "json"))
-        settings = {
-            "photographs": [len(train[1]), len(test[1])],
-            "epochs": command.epochs,
-            "rate": command.rate,
-            "seed": command.seed,
-        }
         if result.exists():  # of a command that was ended, or of another process
             if not settings.items() <= json.loads(result.read_text()).items():
                 raise SystemExit(
                     f"{result} has other settings than {settings}: give another --into"
                 )
             continue
-        model = pretrained(state)
         torch.manual_seed(command.seed)
-        model = fine_tuned(model, timelines[name], command.rate, *train)
+        model = fine_tuned(pretrained(state), timelines[name], command.rate, *train)
         example = torch.zeros(1, 3, SIZE, SIZE)
         skinny.pack(model, file, example=example, preprocessing={"mean": MEAN, "std": STD})
         found = settings | {"accuracy": accuracy(model, *test), "bytes": file.stat().st_size}
         keep(result, found)
+
+
+def read_splits(command: Train) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """What to train with, and what to judge by: the first of a class are those held out."""
+    held, many = command.held_out, command.per_class
+    trained = slice(held, None if many is None else held + many)
+    split, judged = ("train", slice(held)) if held else ("val", slice(None))
+    return (
+        read_images(command.images / "train", trained),
+        read_images(command.images / split, judged),
+    )
 
 
 def int8_all(images: Path, folder: Path) -> None:
@@ -158,14 +167,14 @@ def keep(path: Path, found: dict[str, object]) -> None:
         json.dump(found, out, indent=1)
 
 
-def arms(steps: int) -> dict[str, Timeline]:
+def arms(steps: int, progressive: bool = False) -> dict[str, Timeline]:
     """Every way to the same sparsity, with the same steps: the spans are the timelines' own, but
     the network is trained already, so that one-shot and gradual pruning begin soon, and IHT prunes
-    to the target in its first cycle (r0) instead of approaching it from cycle to cycle."""
+    to the target in its first cycle (r0), unless it is to approach it from cycle to cycle."""
     made = {"dense": skinny.timeline.dense(steps=steps)}
     for sparsity in (0.7, 0.8, 0.9):
         at = {"steps": steps, "sparsity": sparsity}
-        made[f"iht-{sparsity}"] = skinny.timeline.sdnn(**at, r0=sparsity)
+        made[f"iht-{sparsity}"] = skinny.timeline.sdnn(**at, r0=None if progressive else sparsity)
         made[f"gradual-{sparsity}"] = skinny.timeline.gradual(**at, start=max(1, steps // 20))
         made[f"oneshot-{sparsity}"] = skinny.timeline.oneshot(**at, dense=max(1, steps // 20))
     return made

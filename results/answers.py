@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import files_table
 import numpy as np
 from files_table import Files, Times
+from readme import signed
 
 from skinny.experiments.comparison import Contrast, contrasts
 from skinny.experiments.study import Study
@@ -15,19 +16,22 @@ _POINTS = 0.1  # of error that rounding may cost
 _STEPS = ("three times the epochs", "restarting the learning rate", "removing half of the weights")
 
 
-def files(study: Study, found: Files, times: Times) -> str:
-    """A network's files: sizes, errors and times, dense and skinny, exact and rounded."""
-    network = study.title.split(", ")[1]
-    return (
-        f"### Files of {network}\n\nSizes of the packed files and test errors with the weights "
+def files(studies: Sequence[Study], found: Files, times: Times) -> str:
+    """The files of each network: sizes, errors and times, dense and skinny, exact and rounded."""
+    tables = [
+        f"{study.title.split(', ')[1]}:\n\n{files_table.table(study, found, times)}"
+        for study in studies
+    ]
+    head = (
+        "### Files\n\nSizes of the packed files and test errors with the weights "
         "that they hold, rounded after training: means over n seeds. Codebooks of 2 to 4 bits "
         "have their values chosen for each layer. Deep Compression's 27 kB (LeNet-300-100) and 44 "
         "kB (LeNet-5) lost nothing against its dense networks. Milliseconds are those of one image "
-        "and one thread, seed 0, exact weights. The sizes in the tables of studies are those of "
-        "the files that the runs themselves wrote, most of them before format 4, which makes files "
-        "smaller.\n\n"
-        f"{files_table.table(study, found, times)}\n"
+        "and one thread, seed 0, exact weights; the other engines compute pruned layers as dense "
+        "ones. The sizes in the tables of studies are those of the files that the runs themselves "
+        "wrote, most of them before format 4, which makes files smaller."
     )
+    return "\n\n".join([head, *tables]) + "\n"
 
 
 def smallest(studies: Sequence[Study], found: Files) -> str:
@@ -116,7 +120,17 @@ def protocol(studies: Sequence[Study]) -> str:
         "narrow NINs on 1,000 images."
     )
     told = [study for study in studies if len(contrasts(study)) == len(study.contrasts)]
-    return " ".join([intro, _carries(told), *map(_told, told)])
+    head = [*_STEPS, "all three"]
+    rows = [
+        f"| network | n | {' | '.join(head)} |",
+        f"| --- | ---: |{' ---: |' * len(head)}",
+        *map(_row, told),
+    ]
+    note = (
+        "Points of accuracy that each step brings to the one before it, with 95 % intervals; bold: "
+        f"p < {_ALPHA} (Holm)."
+    )
+    return "\n\n".join([f"{intro} {_carries(told)}", "\n".join(rows), note])
 
 
 def _carries(studies: Sequence[Study]) -> str:
@@ -130,27 +144,14 @@ def _carries(studies: Sequence[Study]) -> str:
     return f"**In short**: by p < {_ALPHA} (Holm), {'; '.join(said)}."
 
 
-def _told(study: Study) -> str:
+def _row(study: Study) -> str:
     found = contrasts(study)
-    network, *_ = study.title.split(", ")[1:]
-    steps = "; ".join(
-        f"{name} brings {_points(step)}" for name, step in zip(_STEPS, found, strict=False)
-    )
-    sure = [
-        f"{name} ({'a gain' if step.difference.mean > 0 else 'a loss'})"
-        for name, step in zip(_STEPS, found, strict=False)
-        if step.p < _ALPHA
-    ]
-    verdict = (
-        f"Significant: {' and '.join(sure)}."
-        if sure
-        else f"With n = {found[0].difference.n} none of the three is significant."
-    )
-    return f"**{network}**: {steps}; all three together {_points(found[-1])}. {verdict}"
+    network = study.title.split(", ")[1]
+    cells = [network, str(found[0].difference.n), *map(_points, found)]
+    return f"| {' | '.join(cells)} |"
 
 
 def _points(step: Contrast) -> str:
     found = step.difference
-    if found.n < 2:
-        return f"{found.mean:+.2f} points (one seed: no interval)"
-    return f"{found.mean:+.2f} points (95 % interval {found.low:+.2f} to {found.high:+.2f})"
+    mean = f"**{signed(found.mean)}**" if step.p < _ALPHA else signed(found.mean)
+    return f"{mean} ({signed(found.low)} to {signed(found.high)})"

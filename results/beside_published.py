@@ -6,106 +6,134 @@ from typing import NamedTuple
 import files_table
 from files_table import Files
 
+from skinny.experiments.statistics import Summary, summarise
 from skinny.experiments.study import Result, Study
 
 
 class Rival(NamedTuple):
     """A published row (the name of its `Cited`), and the arms of ours that stand beside it: the
-    ends of their studies' titles, and their labels. kB: its file's size, for rows about size."""
+    ends of their studies' titles, and their labels. dense: the name of its dense network's row, if
+    that is known. kB: its file's size, for rows about size."""
 
     network: str
     cited: str
     ours: tuple[tuple[str, str], ...]
+    dense: str | None = None
     kilobytes: float | None = None
 
 
+_MLP, _CONV = "LeNet-300-100", "LeNet-5"
+_LONG = f"{_MLP}, 90 epochs"
+_HAN, _DNS = "dense, Han et al. 2015", "dense, Dynamic Network Surgery 2016"
+
+
+def _in_both(label: str) -> tuple[tuple[str, str], ...]:
+    """LeNet-300-100 in 30 epochs and in 90."""
+    return ((_MLP, label), (_LONG, label))
+
+
 RIVALS = (
-    Rival("LeNet-300-100", "Han et al. 2015, 12x", (("LeNet-300-100", "SDNN-12x"),)),
-    Rival("LeNet-300-100", "Sparse Momentum 2019, 5 %", (("LeNet-300-100", "SDNN-20x"),)),
+    Rival(_MLP, "Han et al. 2015, 12x", ((_MLP, "SDNN-12x"),), _HAN),
+    Rival(_MLP, "SNIP 2019, 5 %", ((_MLP, "SDNN-20x"),)),
+    Rival(_MLP, "Sparse Momentum 2019, 5 %", ((_MLP, "SDNN-20x"),)),
+    Rival(_MLP, "SNIP 2019, 2 %", _in_both("SDNN-56x")),
+    Rival(_MLP, "Sparse Momentum 2019, 1.8 %", _in_both("SDNN-56x")),
+    Rival(_MLP, "Dynamic Network Surgery 2016, 56x", _in_both("SDNN-56x"), _DNS),
+    Rival(_MLP, "Sparse VD 2017, 68x", _in_both("SDNN-68x")),
+    Rival(_MLP, "Sparse Momentum 2019, 1 %", _in_both("SDNN-100x")),
+    Rival(_CONV, "Han et al. 2015, 12x", ((_CONV, "SDNN-12x"),), _HAN),
+    Rival(_CONV, "Sparse Momentum 2019, 5 %", ((_CONV, "SDNN-20x"),)),
+    Rival(_CONV, "SNIP 2019, 2 %", ((_CONV, "SDNN-100x"),)),
+    Rival(_CONV, "SNIP 2019, 1 %", ((_CONV, "SDNN-100x"),)),
+    Rival(_CONV, "Sparse Momentum 2019, 1 %", ((_CONV, "SDNN-100x"),)),
+    Rival(_CONV, "Dynamic Network Surgery 2016, 108x", ((_CONV, "SDNN-108x"),), _DNS),
     Rival(
-        "LeNet-300-100",
-        "Dynamic Network Surgery 2016, 56x",
-        (("LeNet-300-100", "SDNN-56x"), ("LeNet-300-100, 90 epochs", "SDNN-56x")),
-    ),
-    Rival(
-        "LeNet-300-100",
-        "Sparse VD 2017, 68x",
-        (("LeNet-300-100", "SDNN-68x"), ("LeNet-300-100, 90 epochs", "SDNN-68x")),
-    ),
-    Rival(
-        "LeNet-300-100",
-        "Sparse Momentum 2019, 1 %",
-        (("LeNet-300-100", "SDNN-100x"), ("LeNet-300-100, 90 epochs", "SDNN-100x")),
-    ),
-    Rival("LeNet-5", "Han et al. 2015, 12x", (("LeNet-5", "SDNN-12x"),)),
-    Rival("LeNet-5", "Sparse Momentum 2019, 5 %", (("LeNet-5", "SDNN-20x"),)),
-    Rival("LeNet-5", "Sparse Momentum 2019, 1 %", (("LeNet-5", "SDNN-100x"),)),
-    Rival("LeNet-5", "Dynamic Network Surgery 2016, 108x", (("LeNet-5", "SDNN-108x"),)),
-    Rival(
-        "LeNet-5",
+        _CONV,
         "Sparse VD 2017, 280x",
-        (("LeNet-5", "SDNN-280x"), ("LeNet-5, smallest in 63 epochs", "SDNN-280x")),
+        ((_CONV, "SDNN-280x"), (f"{_CONV}, smallest in 63 epochs", "SDNN-280x")),
     ),
     Rival(
-        "LeNet-300-100",
+        _MLP,
         "Deep Compression 2016, quantised, 27 kB",
-        (("LeNet-300-100, codebooks", "SDNN-12x, codebook4"),),
+        ((f"{_MLP}, codebooks", "SDNN-12x, codebook4"),),
+        _HAN,
         27.0,
     ),
     Rival(
-        "LeNet-300-100",
+        _MLP,
         "entropy-penalised 2020, quantised, 8.6 kB",
-        (
-            ("LeNet-300-100, codebooks", "SDNN-56x, codebook4"),
-            ("LeNet-300-100, 90 epochs", "SDNN-56x, codebook4"),
-        ),
-        8.6,
+        ((f"{_MLP}, codebooks", "SDNN-56x, codebook4"), (_LONG, "SDNN-56x, codebook4")),
+        kilobytes=8.6,
     ),
     Rival(
-        "LeNet-5",
+        _CONV,
         "Deep Compression 2016, quantised, 44 kB",
-        (("LeNet-5, codebooks", "SDNN-12x, codebook4"),),
+        ((f"{_CONV}, codebooks", "SDNN-12x, codebook4"),),
+        _HAN,
         44.0,
     ),
     Rival(
-        "LeNet-5",
+        _CONV,
         "entropy-penalised 2020, quantised, 2.8 kB",
-        (("LeNet-5, smallest in 63 epochs", "SDNN-320x, codebook4"),),
-        2.8,
+        ((f"{_CONV}, smallest in 63 epochs", "SDNN-320x, codebook4"),),
+        kilobytes=2.8,
     ),
+)
+_HEAD = (
+    *("network", "published", "error (dense), %", "Skinny", "error (dense), %"),
+    *("95 % interval", "n", "epochs", "lower error"),
 )
 
 
 def table(studies: Sequence[Study], files: Files) -> str:
     """studies: those of the experiment `lenet`. Arms that have no run are left out."""
-    head = ["network", "published", "error, %", "Skinny", "error, %", "n", "epochs", "lower error"]
-    rows = [head, ["---", "---", "---:", "---", "---:", "---:", "---:", "---"]]
+    rows = [_HEAD, ("---", "---", "---:", "---", "---:", "---:", "---:", "---:", "---")]
     for rival in RIVALS:
-        cited = next(c for c in _study(studies, rival.network).cited if c.model == rival.cited)
+        printed = {row.model: row.error for row in _study(studies, rival.network).cited}
+        theirs = printed[rival.cited]
+        dense = f"{printed[rival.dense]:.2f}" if rival.dense else "–"
         for title, label in rival.ours:
-            arm = next(arm for arm in _study(studies, title).arms if arm.label == label)
+            study = _study(studies, title)
+            arm = next(arm for arm in study.arms if arm.label == label)
             if arm.runs:
-                ours = _ours(arm, files, rival.kilobytes)
-                rows.append([rival.network, rival.cited, f"{cited.error:.2f}", *ours])
-                rows[-1].append(_fewer(float(ours[1]), cited.error))
+                name, errors = _ours(arm, files, rival.kilobytes)
+                rows.append(
+                    (
+                        *(rival.network, rival.cited, f"{theirs:.2f} ({dense})", name),
+                        *_cells(errors, _dense(study)),
+                        *(str(errors.n), str(arm.config.epochs), _lower(errors, theirs)),
+                    )
+                )
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def _ours(arm: Result, files: Files, limit: float | None) -> list[str]:
-    label, epochs = arm.label, str(arm.config.epochs)
+def _ours(arm: Result, files: Files, limit: float | None) -> tuple[str, Summary]:
+    """The arm's name, and its errors; where its files exceed a limit, of those packed within it."""
+    errors = [100 - value for value in arm.values("top1").values()]
     if limit is None:
-        return [label, f"{files_table.error(arm):.2f}", str(len(arm.runs)), epochs]
-    size, error = files_table.kilobytes(arm, files), files_table.error(arm)
-    if size > limit:  # then packed within the limit
-        arm = files_table.those_in(arm, files)
-        found = files_table.point(arm, files, "smallest")
-        assert found is not None
-        size, error = found
-    return [f"{label}, {size:.1f} kB", f"{error:.2f}", str(len(arm.runs)), epochs]
+        return arm.label, summarise(errors)
+    size = files_table.kilobytes(arm, files)
+    if size > limit:
+        entries = files_table.entries(arm, files, "smallest")
+        errors = [entry["error"] for entry in entries]
+        size = sum(entry["bytes"] for entry in entries) / len(entries) / 1000
+    return f"{arm.label}, {size:.2f} kB", summarise(errors)
 
 
-def _fewer(ours: float, theirs: float) -> str:
-    return "equal" if ours == theirs else "Skinny" if ours < theirs else "published"
+def _dense(study: Study) -> str:
+    dense = next((arm for arm in study.arms if arm.label == "dense" and arm.runs), None)
+    return "–" if dense is None else f"{files_table.error(dense):.2f}"
+
+
+def _cells(errors: Summary, dense: str) -> tuple[str, str]:
+    return f"{errors.mean:.2f} ({dense})", f"{errors.low:.2f} to {errors.high:.2f}"
+
+
+def _lower(ours: Summary, theirs: float) -> str:
+    """A published number has no interval of its own: it is compared with ours."""
+    if ours.low <= theirs <= ours.high:
+        return "within the interval"
+    return "Skinny" if ours.mean < theirs else "published"
 
 
 def _study(studies: Iterable[Study], title: str) -> Study:

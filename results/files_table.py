@@ -42,14 +42,19 @@ def read_times(path: Path) -> Times:
 
 def point(arm: Result, files: Files, values: str) -> tuple[float, float] | None:
     """(kB, error in per cent) with the weights stored so: means over the runs that were packed."""
-    entries = [files.get(identity(run.config), {}).get(values) for run in arm.runs]
-    found = [entry for entry in entries if entry is not None]
+    found = entries(arm, files, values)
     if not found:
         return None
     return (
         float(np.mean([entry["bytes"] for entry in found])) / 1000,
         float(np.mean([entry["error"] for entry in found])),
     )
+
+
+def entries(arm: Result, files: Files, values: str) -> list[dict[str, float]]:
+    """{bytes, error} of the runs that were packed so."""
+    found = (files.get(identity(run.config), {}).get(values) for run in arm.runs)
+    return [entry for entry in found if entry is not None]
 
 
 def milliseconds(arm: Result, times: Times) -> dict[str, float] | None:
@@ -62,7 +67,7 @@ def milliseconds(arm: Result, times: Times) -> dict[str, float] | None:
 def table(study: Study, files: Files, times: Times) -> str:
     """A row for each arm: kB and error for every way to store its weights, and milliseconds."""
     head = ["arm", "n", *(f"{text}: kB, error" for text in _ROUNDED.values())]
-    head += ["ms in Skinny", *(f"ms in {name}, dense layers" for name in ENGINES.values())]
+    head += ["ms in Skinny", *(f"ms in {name}" for name in ENGINES.values())]
     rows = [head, ["---", *["---:"] * (len(head) - 1)]]
     for arm in study.arms:
         packed = sum(identity(run.config) in files for run in arm.runs)

@@ -14,12 +14,12 @@ from skinny.experiments.study import Result, Study
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Sizes with a known error, as published: (kB, error in per cent, who, where the name stands)
 _PLACES = {  # offset, alignment
     "right": ((5, -3), "left"),
     "above": ((0, 9), "center"),
     "below": ((2, -11), "left"),
 }
+# Sizes with a known error, as published: (kB, error in per cent, who, where the name stands)
 _PUBLISHED = {
     "LeNet-300-100": (
         (27.0, 1.58, "Deep Compression", "right"),
@@ -31,7 +31,14 @@ _PUBLISHED = {
     ),
 }
 _BELOW = {("LeNet-5", "SDNN-108x")}  # whose labels would stand on a cross
+_LEFT_OUT = {"SDNN-20x", "SDNN-100x"}  # whose labels would stand on their neighbours'
 _STEEP = 0.95
+CAPTION = """\
+Test errors of LeNets on MNIST against the size of the packed file, which shrinks to the right; \
+means over seeds. Circles say how many times fewer weights there are, and how long an image takes \
+on one core. Squares: the same networks, rounded to 16 values a layer after training (estimated \
+from the seeds that were packed so). Diamonds: trained with 8 or 16 values a layer, some for more \
+epochs. Crosses: published results."""
 
 
 def picture(
@@ -45,28 +52,7 @@ def picture(
 
     def paint(axes: "Axes") -> None:
         for (network, study), colour in zip(studies.items(), SERIES, strict=False):
-            # variants of an arm, which its label tells, are in the tables
-            arms = [arm for arm in study.arms if arm.runs and ", " not in arm.label]
-            exact = sorted(
-                ((table.kilobytes(a, files), table.error(a), a) for a in arms), key=_size
-            )
-            axes.plot([x for x, _, _ in exact], [y for _, y, _ in exact], "-o", color=colour,
-                      label=network)  # fmt: skip
-            for x, y, arm in exact:
-                steep = arm.config.sparsity > _STEEP  # the line rises: there is room on its left
-                offset, align = (-3, 7), "center"
-                if (network, arm.label) in _BELOW:
-                    offset, align = _PLACES["below"]
-                elif steep and arm is not exact[0][2]:
-                    offset, align = (-6, 2), "right"
-                axes.annotate(
-                    _name(arm, times, ", " if steep else "\n"), (x, y), xytext=offset,
-                    textcoords="offset points", ha=align, fontsize=8, color=colour,
-                )  # fmt: skip
-            if rounded := list(_rounded(arms, files)):
-                axes.plot([x for x, _ in rounded], [y for _, y in rounded], "s", ms=4,
-                          mfc="none", color=colour,
-                          label=f"{network}, rounded to 4 bits")  # fmt: skip
+            _draw(axes, network, _drawn(study), files, times, colour)
             if few := list(_few_bits(small[network], files)):
                 axes.plot([x for x, _ in few], [y for _, y in few], "D", ms=4, color=colour,
                           label=f"{network}, trained with 3 or 4 bits")  # fmt: skip
@@ -91,14 +77,41 @@ def picture(
     return Drawing(
         "opening",
         "Errors and sizes of dense and skinny networks",
-        "Means over seeds; how many times fewer weights, and how long an image takes on one core. "
-        "To the right, files are smaller. Squares: the same networks with their weights rounded "
-        "to 16 values a layer after training (what that costs the seeds that were packed so is "
-        "added to the mean over all); diamonds: trained with 8 or 16 values a layer (LeNet-5's "
-        "then packed within 2.8 kB); crosses: as published.",
+        CAPTION,
         paint,
         size=(6.6, 4.0),
     )
+
+
+def _drawn(study: Study) -> list[Result]:
+    """Variants of an arm, which have a comma in their label, are in the tables only."""
+    return [
+        arm
+        for arm in study.arms
+        if arm.runs and ", " not in arm.label and arm.label not in _LEFT_OUT
+    ]
+
+
+def _draw(
+    axes: "Axes", network: str, arms: list[Result], files: Files, times: Times, colour: str
+) -> None:
+    """A network's line, with a name at each point, and the same rounded after training."""
+    exact = sorted(((table.kilobytes(a, files), table.error(a), a) for a in arms), key=_size)
+    axes.plot([x for x, _, _ in exact], [y for _, y, _ in exact], "-o", color=colour, label=network)
+    for x, y, arm in exact:
+        steep = arm.config.sparsity > _STEEP  # the line rises: there is room on its left
+        offset, align = (-3, 7), "center"
+        if (network, arm.label) in _BELOW:
+            offset, align = _PLACES["below"]
+        elif steep and arm is not exact[0][2]:
+            offset, align = (-6, 2), "right"
+        axes.annotate(
+            _name(arm, times, ", " if steep else "\n"), (x, y), xytext=offset,
+            textcoords="offset points", ha=align, fontsize=8, color=colour,
+        )  # fmt: skip
+    if rounded := list(_rounded(arms, files)):
+        axes.plot([x for x, _ in rounded], [y for _, y in rounded], "s", ms=4, mfc="none",
+                  color=colour, label=f"{network}, rounded to 4 bits")  # fmt: skip
 
 
 def _rounded(arms: Iterable[Result], files: Files) -> Iterator[tuple[float, float]]:
@@ -129,76 +142,82 @@ def has_dense(study: Study) -> bool:
     return {"dense", "sdnn"} <= {arm.config.method for arm in study.arms if arm.runs}
 
 
-def sentences(lenet: Study, few_bits: Study, smallest: Study, files: Files, times: Times) -> str:
-    """What a newcomer should take away, from LeNet-300-100's study and that of its codebooks, and
-    from the smallest files of LeNet-5."""
+def sentences(
+    lenet: Study,
+    few_bits: Study,
+    methods: Study,
+    pretrained: tuple[float, float],
+    files: Files,
+    times: Times,
+) -> str:
+    """Five sentences that a newcomer should take away.
+
+    They are from LeNet-300-100's study, the one that has its codebook in most epochs, and the one
+    of other methods; pretrained: how many points of accuracy IHT costs MobileNetV2, from and to.
+    """
     arms = {arm.label: arm for arm in lenet.arms if arm.runs}
-    whole, twelfth, fewest = arms["dense"], arms["SDNN-12x"], arms["SDNN-56x"]
-    counts = sorted({len(arm.runs) for arm in (whole, twelfth, fewest)})
+    three = tuple(arms[label] for label in ("dense", "SDNN-12x", "SDNN-56x"))
+    whole, twelfth, fewest = three
+    counts = sorted({len(arm.runs) for arm in three})
     seeds = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    sizes = [table.kilobytes(arm, files) for arm in (whole, twelfth, fewest)]
+    sizes = [table.kilobytes(arm, files) for arm in three]
     small = next((a for a in few_bits.arms if a.label == "SDNN-56x, codebook4" and a.runs), None)
+    least = (
+        f"; to {table.kilobytes(small, files):.1f} kB, at {table.error(small):.2f} % errors, if "
+        "the weights of the 56th share 16 values in each layer and are trained for "
+        f"{small.config.epochs} epochs ({len(small.runs)} trainings)"
+        if small
+        else ""
+    )
     said = [
-        "Skinny removes most of a network's weights while it trains; what that costs is measured "
-        "here on test images.",
-        "LeNet-300-100, the network that most papers on pruning report, has "
-        f"{table.error(whole):.2f} % errors on MNIST when it is dense, "
-        f"{table.error(twelfth):.2f} % with 12 times and {table.error(fewest):.2f} % with 56 times "
-        f"fewer weights (means over {seeds} seeds, {whole.config.epochs} epochs each).",
-        f"Its file shrinks from {sizes[0]:,.0f} kB to {sizes[1]:.0f} and {sizes[2]:.0f} kB"
-        + (
-            f", and to {table.kilobytes(small, files):.1f} kB at {table.error(small):.2f} % where "
-            "the weights of a layer are trained to share 16 values (56 times fewer weights, "
-            f"{small.config.epochs} epochs, n = {len(small.runs)})"
-            if small
-            else ""
-        )
-        + _least(smallest, files)
-        + ".",
-        *_milliseconds(whole, twelfth, fewest, times),
-        _verdict(lenet),
+        "Skinny removes most of a network's weights while it trains.",
+        f"On MNIST, LeNet-300-100 misreads {table.error(whole):.2f} % of the test images when it "
+        f"is dense, {table.error(twelfth):.2f} % with a twelfth of its weights, and "
+        f"{table.error(fewest):.2f} % with a 56th of them (means of {seeds} trainings of "
+        f"{whole.config.epochs} epochs).",
+        f"Its file shrinks from {sizes[0]:,.0f} kB to {sizes[1]:.0f} and {sizes[2]:.0f} kB{least}.",
+        *_milliseconds(three, times),
+        _losses(lenet, methods, pretrained),
     ]
     return " ".join(said)
 
 
-def _least(study: Study, files: Files) -> str:
-    """What the longest training has within the size of entropy-penalised networks."""
-    arm = table.those_in(study.arms[-1], files)
-    point = table.point(arm, files, "smallest")
-    if point is None:
-        return ""
-    size, error = point
-    n = len(arm.runs)
-    return (
-        f"; a LeNet-5 for the same images fits into {size:.1f} kB at {error:.2f} % errors (n = "
-        f"{n}; entropy-penalised networks, 2020: 2.8 kB at 1.0 %)"
-    )
-
-
-def _milliseconds(whole: Result, twelfth: Result, fewest: Result, times: Times) -> list[str]:
-    found = [table.milliseconds(arm, times) for arm in (whole, twelfth, fewest)]
+def _milliseconds(arms: Iterable[Result], times: Times) -> list[str]:
+    found = [table.milliseconds(arm, times) for arm in arms]
     if any(ms is None for ms in found):
         return []
     dense, *skinny = (ms for ms in found if ms is not None)
-    engine, fastest = min((dense[key], name) for key, name in table.ENGINES.items())[::-1]
+    fastest, engine = min((dense[key], name) for key, name in table.ENGINES.items())
     return [
-        f"One image takes {skinny[0]['skinny']:.3f} and {skinny[1]['skinny']:.3f} ms on one core; "
-        f"the dense network takes {dense['skinny']:.3f} ms, and {fastest:.3f} ms in {engine}, the "
-        "fastest of three other engines."
+        f"One image takes {skinny[0]['skinny']:.3f} and {skinny[1]['skinny']:.3f} ms on one core, "
+        f"where the dense network takes {dense['skinny']:.3f} ms, and {fastest:.3f} ms in "
+        f"{engine}, the fastest of three other engines."
     ]
 
 
-def _verdict(lenet: Study) -> str:
-    rows = {row.arm.label: row for row in compare(lenet, margin=0.2)}
-    better = [label for label, row in rows.items() if row.verdict == "better"]
-    worse = [label for label, row in rows.items() if row.verdict == "worse"]
-    skinny = [label for label in better if label.startswith("SDNN")]
-    first = (
-        f"Of LeNet-300-100's, significantly better than dense: {', '.join(skinny)}"
-        if skinny
-        else "Of LeNet-300-100's skinny networks none is significantly better than the dense one"
+def _losses(lenet: Study, methods: Study, pretrained: tuple[float, float]) -> str:
+    rows = [row for row in compare(lenet, margin=0.2) if row.arm.config.method == "sdnn"]
+    worse = [table.short(row.arm) for row in rows if row.verdict == "worse"]
+    better = [table.short(row.arm) for row in rows if row.verdict == "better"]
+    clauses = [
+        "LeNet-300-100 makes significantly more errors than dense with "
+        f"{_times(worse)} fewer weights" + (f", and fewer with {_times(better)}" if better else "")
+    ]
+    arms = {arm.label: arm for arm in methods.arms if arm.runs}
+    ours, theirs = arms["SDNN-56x"], arms["gradual pruning, 56x"]
+    if table.error(theirs) < table.error(ours):
+        clauses.append(
+            f"gradual pruning makes fewer at 56 times ({table.error(theirs):.2f} against "
+            f"{table.error(ours):.2f} %, {len(theirs.runs)} trainings)"
+        )
+    clauses.append(
+        f"MobileNetV2, fine-tuned on photographs, loses {pretrained[0]:.1f} to "
+        f"{pretrained[1]:.1f} points of accuracy at 70 to 90 % sparsity"
     )
-    return (
-        f"{first}; significantly worse: {', '.join(worse) or 'none'}; the tables show "
-        "published results beside ours, what else was tried, and where the method loses."
-    )
+    return f"It also loses: {'; '.join(clauses)}."
+
+
+def _times(names: list[str]) -> str:
+    """20x, 56x -> 20 and 56 times"""
+    counts = [name.removesuffix("x") for name in names]
+    return " and ".join([", ".join(counts[:-1]), counts[-1]] if counts[1:] else counts) + " times"

@@ -4,58 +4,89 @@ It stands between two comments in README.md, so that its numbers are those of do
 """
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import files_table
 
-from skinny.experiments.comparison import compare
+from skinny.experiments.comparison import Row, compare
+from skinny.experiments.statistics import Difference, paired
 from skinny.experiments.study import Result, Study
 
 BEGIN = "<!-- made by results/write.py from the records: begin -->"
 END = "<!-- end -->"
-_WITHIN = ("equivalent", "no worse")  # by points of accuracy
+_ALPHA = 0.05
 
 
-def block(picture: str, words: str, rows: Iterable[str]) -> str:
+class Line(NamedTuple):
+    """A row of the table."""
+
+    network: str  # and data
+    left: str  # which weights
+    errors: tuple[float, float]  # in per cent: of IHT, and of the dense network
+    seeds: int
+    points: float  # of accuracy that IHT is ahead of the dense network
+    verdict: str
+    rival: str  # the best of the other methods
+    kilobytes: tuple[float, float]  # of IHT's file, and of the dense network's
+
+    def __str__(self) -> str:
+        cells = [
+            self.network,
+            self.left,
+            *(f"{error:.2f}" for error in self.errors),
+            str(self.seeds),
+            f"{signed(self.points)}: {self.verdict}",
+            self.rival,
+            f"{self.kilobytes[0]:,.0f} ({self.kilobytes[1]:,.0f})",
+        ]
+        return f"| {' | '.join(cells)} |"
+
+
+def block(picture: str, words: str, lines: Iterable[Line]) -> str:
     table = "\n".join(
         [
-            "| network, data | pruned by | weights left | error, % | dense, % | n | kB (dense) | "
-            "against dense |",
-            "| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |",
-            *rows,
+            "| network, data | weights left | error, % | dense, % | n | points ahead of dense | "
+            "best other method | kB (dense) |",
+            "| --- | --- | ---: | ---: | ---: | --- | --- | ---: |",
+            *map(str, lines),
         ]
     )
     return (
-        f"{BEGIN}\n\n{picture}\n\n{words}\n\nWhat the method gives, and where it loses; "
-        "SDNN-12x keeps a twelfth of the weights by iterative hard thresholding "
-        "([docs/results.md](docs/results.md) has published results beside ours, the intervals, "
-        "the settings and the rest):\n\n"
-        f"{table}\n\n{END}"
+        f"{BEGIN}\n\n{picture}\n\n{words}\n\nWhat iterative hard thresholding gives, and where "
+        "it loses: test errors, means over n seeds, beside dense training and the best of "
+        "one-shot, iterative and gradual pruning and AC/DC, all with equal epochs; points of "
+        "accuracy are paired by seed. The LeNets have one threshold over all layers, NINs lose the "
+        "same share of every layer (uniform), the others have the ERK budget. "
+        "[docs/results.md](docs/results.md) has the intervals, published results beside ours, and "
+        "the rest, [docs/settings.md](docs/settings.md) how the settings were "
+        f"found:\n\n{table}\n\n{END}"
     )
 
 
-def rows(
-    name: str, study: Study, labels: Iterable[str], margin: float, files: files_table.Files
-) -> list[str]:
-    """Rows of the arms so labelled that have been trained. margin: points that count as equal."""
-    compared = {row.arm.label: row for row in compare(study, margin)}
-    made = []
-    for label in labels:
-        row = compared.get(label)
-        if row is None or row.error is None or row.against is None or not row.against.runs:
-            continue
-        sizes = [files_table.kilobytes(arm, files) for arm in (row.arm, row.against)]
-        cells = [
-            name,
-            label,
-            _left(row.arm),
-            f"{row.error.mean:.2f}",
-            f"{files_table.error(row.against):.2f}",
-            str(len(row.arm.runs)),
-            f"{sizes[0]:,.0f} ({sizes[1]:,.0f})",
-            f"{row.verdict} (±{margin:g})" if row.verdict in _WITHIN else row.verdict,
-        ]
-        made.append(f"| {' | '.join(cells)} |")
-    return made
+def line(
+    name: str,
+    study: Study,
+    label: str,
+    margin: float,
+    files: files_table.Files,
+    others: Study | None = None,
+) -> Line:
+    """The row of the arm so labelled. margin: points that count as equal; others: the study of
+    other methods, whose arm of the same label is the same training."""
+    row = next(row for row in compare(study, margin) if row.arm.label == label)
+    assert row.error is not None
+    assert row.against is not None
+    assert row.difference is not None
+    return Line(
+        name,
+        f"1/{round(row.arm.runs[0].size / row.arm.runs[0].kept)}",
+        (row.error.mean, files_table.error(row.against)),
+        row.difference.n,
+        row.difference.mean,
+        _verdict(row, margin),
+        _rival(others, label) if others is not None else "–",
+        (files_table.kilobytes(row.arm, files), files_table.kilobytes(row.against, files)),
+    )
 
 
 def replaced(text: str, made: str) -> str:
@@ -64,6 +95,35 @@ def replaced(text: str, made: str) -> str:
     return before + made + rest.split(END, 1)[1]
 
 
-def _left(arm: Result) -> str:
-    run = arm.runs[0]
-    return f"{run.kept:,} of {run.size:,}"
+def signed(points: float, digits: int = 2) -> str:
+    return f"{points:+.{digits}f}".replace("-", "−")
+
+
+def _verdict(row: Row, margin: float) -> str:
+    within = row.equivalence is not None and row.equivalence.p < _ALPHA
+    if row.verdict in ("equivalent", "no worse"):
+        return f"{row.verdict} (±{margin:g})"
+    return f"{row.verdict}, but within {margin:g}" if within else row.verdict
+
+
+def _rival(study: Study, label: str) -> str:
+    """The other method of fewest errors at the same sparsity, and how far it is ahead of IHT."""
+    arms = {arm.label: arm for arm in study.arms if arm.runs}
+    ours = arms[label]
+    best = min((arm for arm in arms.values() if _comparable(arm, ours)), key=files_table.error)
+    difference = paired(ours.values("top1"), best.values("top1"))
+    assert difference is not None
+    return told_rival(best.label.split(",")[0], difference)
+
+
+def told_rival(name: str, difference: Difference) -> str:
+    """difference: IHT's accuracy minus that of the method so named."""
+    where = "behind" if difference.mean > 0 else "ahead"
+    return f"{name}, {abs(difference.mean):.2f} {where} (n = {difference.n})"
+
+
+def _comparable(arm: Result, ours: Result) -> bool:
+    """Is it another method that ends as sparse, without a search for each layer's sparsity?"""
+    config = arm.config
+    other = config.method not in ("dense", "sdnn", "dsd")
+    return other and config.sparsity == ours.config.sparsity and not config.layers

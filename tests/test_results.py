@@ -1,4 +1,4 @@
-"""docs/results.md says what the records in results/ say."""
+"""docs/results.md and docs/settings.md say what the records in results/ say."""
 
 import dataclasses
 import importlib.util
@@ -31,11 +31,19 @@ def made(write):
     return write.make()
 
 
-def test_the_page_is_what_the_records_give(made):
-    page, figures, _ = made
-    assert page == (DOCS / "results.md").read_text("utf-8")
+def test_the_pages_are_what_the_records_give(made):
+    pages, figures, _ = made
+    assert pages == {name: (DOCS / name).read_text("utf-8") for name in pages}
     assert sorted(figures) == sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.svg"))
-    assert all(f"({name})" in page for name in figures)
+    assert all(any(f"({name})" in page for page in pages.values()) for name in figures)
+
+
+def test_commands_that_the_pages_name_are_there(made):
+    named = {
+        name for page in made[0].values() for name in re.findall(r"\(\.\./(results/.*?)\)", page)
+    }
+    assert len(named) >= 5
+    assert all((ROOT / name).is_file() for name in named)
 
 
 def test_every_figure_is_what_the_records_give(made):
@@ -59,7 +67,7 @@ def pinned(package):
 
 def test_an_arm_was_run_for_every_seed_or_not_at_all(write):
     for data in write.SETS:
-        for study in write.studies(data):
+        for study in write.loading.studies(data) + write.loading.trials(data):
             assert all(arm.missing == 0 for arm in study.arms if arm.runs), study.title
 
 
@@ -69,7 +77,9 @@ def test_the_readme_has_the_numbers_of_the_page(write, made):
 
 
 def test_a_dense_network_and_a_skinny_one_are_needed_for_the_picture(write):
-    (study,) = (s for s in write.record_studies("lenet") if s.title.endswith("LeNet-300-100"))
+    (study,) = (
+        s for s in write.loading.recorded("lenet").studies if s.title.endswith("LeNet-300-100")
+    )
     assert write.opening.has_dense(study)
     pruned = tuple(arm for arm in study.arms if arm.config.method == "sdnn")
     assert not write.opening.has_dense(dataclasses.replace(study, arms=pruned))
@@ -136,13 +146,32 @@ def test_runs_recorded_in_earlier_versions_are_found(write, changes, errors):
 
 
 def test_who_has_the_lower_error_is_said_of_every_published_row(made):
-    page, *_ = made
+    page = made[0]["results.md"]
     lines = page[page.index("| network | published |") :].split("\n\n")[0].splitlines()[2:]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     assert len(rows) >= 14
-    for _, _, theirs, _, ours, _, _, lower in rows:
-        told = {"Skinny": float(ours) < float(theirs), "published": float(ours) > float(theirs)}
-        assert told.get(lower, float(ours) == float(theirs))
+    for _, _, published, _, _, interval, _, _, lower in rows:
+        theirs = float(published.split()[0])
+        low, high = map(float, interval.split(" to "))
+        assert low <= theirs <= high or lower == ("Skinny" if theirs > high else "published")
+        assert lower == "within the interval" or not low < theirs < high
+
+
+def test_the_readme_names_the_best_of_the_other_methods(made):
+    rows = [line for line in made[2].splitlines() if line.startswith("| LeNet")]
+    page = made[0]["results.md"]
+    title = "\n### LeNets on MNIST, LeNet-300-100, methods\n"
+    lines = page[page.index(title) + len(title) :].split("\n### ")[0].splitlines()
+    errors = {
+        name: float(error.split(" ± ")[0])
+        for line in lines
+        if line.count("|") == 12 and "±" in line and "56x" in line
+        for name, error in [[cell.strip() for cell in line.split("|")][1:5:3]]
+    }
+    (told,) = (row for row in rows if "300-100, MNIST | 1/56" in row)
+    best = min((name for name in errors if "SDNN" not in name), key=errors.__getitem__)
+    ahead = errors["SDNN-56x"] - errors[best]
+    assert f"| {best.split(',')[0]}, {ahead:.2f} ahead (n = 3) |" in told
 
 
 def test_a_pretrained_network_is_read_with_all_its_arms(write):

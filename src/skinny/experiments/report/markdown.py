@@ -17,11 +17,19 @@ def render(
 ) -> str:
     """The findings, tables and first figures of all studies; figures are in figures/ beside it."""
     blocks = [f"# {escape_markdown(heading)}", escape_markdown(lead), *notes]
-    for section in sections:
-        blocks += _section(section)
+    blocks += body(sections)
     blocks += ["## How to read this"]
     blocks += [f"**{name}**: {escape_markdown(text)}" for name, text in facts.items()]
     return "\n\n".join(block.strip() for block in blocks if block) + "\n"
+
+
+def body(sections: Sequence[Section], level: int = 2) -> list[str]:
+    """Headings, findings, tables and first figures of all studies, a block of text each."""
+    blocks, question = [], ""
+    for section in sections:
+        blocks += _section(section, level, "" if section.question == question else section.question)
+        question = section.question
+    return [block.strip() for block in blocks if block]
 
 
 def figures(section: Section) -> tuple[Drawing, ...]:
@@ -29,9 +37,9 @@ def figures(section: Section) -> tuple[Drawing, ...]:
     return section.figures[:1]
 
 
-def _section(section: Section) -> list[str]:
+def _section(section: Section, level: int, question: str) -> list[str]:
     title, finding = escape_markdown(section.title), escape_markdown(section.finding)
-    blocks = [f"## {title}", section.question, f"**{finding}**", section.note]
+    blocks = [f"{'#' * level} {title}", question, f"**{finding}**", section.note]
     if section.missing:
         blocks.append(f"Planned runs without a result, not in the numbers: {section.missing}.")
     found: list[Table | None] = [section.summary, section.contrasts, section.cited]
