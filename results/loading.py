@@ -1,6 +1,7 @@
 """What the records in this folder hold, as studies: experiments, their seeds and margins."""
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,7 +12,6 @@ from skinny.experiments.reproduce import first_configs
 from skinny.experiments.runs import Run
 from skinny.experiments.store import Store
 from skinny.experiments.study import Study, from_experiment, from_runs
-from skinny.training import config as configs
 
 RECORDS = Path(__file__).parent / "records"
 ANALYSES = ("figure1", "figure2", "progressive", "random", "reinit", "baselines")
@@ -42,6 +42,12 @@ TABLES = {  # the paper's other tables, at the scale `small`: seeds, margin in p
 }
 
 
+@cache
+def _store(*paths: Path) -> Store:
+    """Files of records are long: each is read once."""
+    return Store.open(RECORDS, paths)
+
+
 class Recorded(NamedTuple):
     """An experiment, and what has been run of it."""
 
@@ -51,16 +57,13 @@ class Recorded(NamedTuple):
 
     @property
     def studies(self) -> list[Study]:
-        return from_experiment(self.experiment, self.seeds, Store.open(RECORDS, self.paths))
+        return from_experiment(self.experiment, self.seeds, _store(*self.paths))
 
     @property
     def status(self) -> str:
         """How much of the experiment the records hold, and how many arms have no run."""
-        wanted = [
-            configs.identity(config) for config in first_configs([(self.experiment, self.seeds)])
-        ]
-        found = {identity for path in self.paths for identity in read_records(path)}
-        made = sum(identity in found for identity in wanted)
+        wanted = first_configs([(self.experiment, self.seeds)])
+        made = sum(_store(*self.paths).run(config) is not None for config in wanted)
         told = [
             f"{study.title.split(', ', 1)[1]} ({untrained} of {len(study.arms)})"
             for study in self.studies
@@ -97,7 +100,7 @@ def quantised() -> list[Study]:
 
 def studies(data: str) -> list[Study]:
     """The experiments with narrow networks on a data set."""
-    store = Store.open(RECORDS, [RECORDS / f"{data}-small.jsonl"])
+    store = _store(RECORDS / f"{data}-small.jsonl")
     made = []
     for name in SETS[data].experiments:
         experiment = catalog.experiment(name, data, "small")
@@ -109,13 +112,14 @@ def trials(data: str) -> list[Study]:
     """Those of the methods that were tuned one by one."""
     if "tuned" not in SETS[data].experiments:
         return []
-    store = Store.open(RECORDS, [RECORDS / f"{data}-small.jsonl"])
+    store = _store(RECORDS / f"{data}-small.jsonl")
     (panel,) = catalog.experiment("tuned", data, "small").panels
     tried = [store.run(trial) for arm in panel.arms for trial in tuning.trials(arm)]
     made = from_runs(run for run in tried if run is not None)
     return [replace(study, title=f"Trials of the tuned methods: {study.title}") for study in made]
 
 
+@cache
 def searched(data: str) -> list[Run]:
     """The runs that were judged by held-out images."""
     found = read_records(RECORDS / f"{data}-search.jsonl").values()
