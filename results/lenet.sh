@@ -1,7 +1,7 @@
 # The LeNets on MNIST and a fast network on CIFAR-10, which lie where $SKINNY_DATA says. Two cores:
 # two runs at a time, one thread each. Every command goes on where it stopped.
 
-# The search for the recipe of LeNet-300-100 at 56x, on 5,000 held-out training images; no test
+# The search for the recipe of LeNet-300-100, at 56x and at 68x, on 5,000 held-out training images; no test
 # image is looked at. Its records: records/lenet-search.jsonl.
 sweep() {
   skinny sweep lenet-300-100 --runs search --set name=lenet-300-100-search --set val_size=5000 \

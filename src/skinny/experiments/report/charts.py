@@ -76,20 +76,28 @@ def accuracy_against_sparsity(study: Study, rows: Sequence[Row], name: str) -> D
         _within(axes.get_ylim, axes.set_ylim)
         _legend(axes, len(families) + 1)
 
-    best = min(pruned, key=lambda row: row.error.mean if row.error else np.inf)
-    assert best.error is not None
-    seen = f"Best among the pruned: {best.arm.label}, {100 - best.error.mean:.2f} %"
-    if baseline is not None and baseline.error is not None:
-        seen += f", where {baseline.arm.label} has {100 - baseline.error.mean:.2f} %"
     left_out = [f"{row.arm.label}, {100 - row.error.mean:.2f} %" for row in broken if row.error]
     return Drawing(
         f"{name}-accuracy-sparsity",
         "Accuracy against sparsity",
-        f"{seen}. Means over seeds at the end of training with 95 % t intervals"
+        f"{_best(pruned, baseline)}Means over seeds at the end of training with 95 % t intervals"
         + ("." if baseline is None else "; the dashed line and its band are dense training.")
         + (f" Broke down, and not drawn: {'; '.join(left_out)}." if left_out else ""),
         paint,
     )
+
+
+def _best(pruned: Sequence[Row], baseline: Row | None) -> str:
+    """The best of those that have all the baseline's seeds: means of fewer may be luck."""
+    seeds = 0 if baseline is None else len(baseline.arm.runs)
+    found = [(row.error.mean, row.arm) for row in pruned if row.error and row.error.n >= seeds]
+    if not found:
+        return ""
+    error, arm = min(found, key=lambda pair: pair[0])
+    told = f"Best among the pruned: {arm.label}, {100 - error:.2f} %"
+    if baseline is not None and baseline.error is not None:
+        told += f", where {baseline.arm.label} has {100 - baseline.error.mean:.2f} %"
+    return f"{told}. "
 
 
 def accuracy_by_arm(study: Study, rows: Sequence[Row], name: str) -> Drawing | None:
