@@ -75,9 +75,10 @@ wide() {
 wide mnist-quick --set name=mnist-search --set width=1
 wide cifar10-quick --set name=cifar10-search --set width=0.5 --set augment=flip
 
-# After all of these: thresholding at once or from the default r0, with a timeline's own spans.
+# After all of these: thresholding at once or from the default r0, with a timeline's own spans, by
+# ERK and with one threshold over all layers.
 for sparsity in 0.9 0.95; do
-  both --seeds 100 101 102 --set train_size=1000 --set weight_decay=0.002 --set budget=erk \
+  both --seeds 100 101 102 --set train_size=1000 --set weight_decay=0.002 --set budget=erk,global \
     --set method=sdnn --set restart_lr=false --set sparsity=$sparsity --set r0=$sparsity,none
 done
 

@@ -59,7 +59,7 @@ class Arm(NamedTuple):
 
     @property
     def label(self) -> str:
-        return f"{METHODS[self.method]}, {self.sparsity:.0%}" if self.sparsity else "dense"
+        return f"{METHODS[self.method]}, {_per_cent(self.sparsity)}" if self.sparsity else "dense"
 
 
 def read(folder: Path) -> tuple[list[Arm], dict[str, Any]]:
@@ -149,7 +149,7 @@ def _against(arms: Iterable[Arm]) -> str:
     """IHT against the other methods at equal sparsity, paired by seed."""
     found = {(arm.method, arm.sparsity): arm.fp32.accuracies for arm in arms}
     told = {
-        f"{METHODS[method]}, {sparsity:.0%}": _paired(found["iht", sparsity], values)
+        f"{METHODS[method]}, {_per_cent(sparsity)}": _paired(found["iht", sparsity], values)
         for (method, sparsity), values in found.items()
         if sparsity and method != "iht"
     }
@@ -159,6 +159,10 @@ def _against(arms: Iterable[Arm]) -> str:
         f"IHT's means are {signed(min(points), 1)} to {signed(max(points), 1)} points from the "
         f"others'; significantly (paired by seed, p < {_ALPHA}, Holm) from those of: {names}."
     )
+
+
+def _per_cent(share: float) -> str:
+    return f"{100 * share:.0f} %"
 
 
 def _paired(first: Mapping[int, float], second: Mapping[int, float]) -> Difference:
@@ -182,7 +186,7 @@ def trials(folder: Path) -> str:
         r0 = {None: "default", "target": "the target"}[trial["r0"]]
         cells = (
             f"{trial['epochs']} epochs on {train:,} photographs, {test} held out",
-            f"{METHODS[trial['method']]}, {trial['sparsity']:.0%}",
+            f"{METHODS[trial['method']]}, {_per_cent(trial['sparsity'])}",
             r0 if trial["method"] == "iht" else "–",
             str(trial["rate"]),
         )
@@ -230,7 +234,7 @@ def readme_lines(folder: Path) -> list[Line]:
         lines.append(
             Line(
                 "MobileNetV2, Imagenette",
-                f"{1 - arm.sparsity:.0%}, depthwise layers dense",
+                f"{_per_cent(1 - arm.sparsity)}, depthwise layers dense",
                 (100 - arm.fp32.accuracy, 100 - dense.fp32.accuracy),
                 difference.n,
                 difference.mean,

@@ -176,7 +176,7 @@ def test_the_readme_names_the_best_of_the_other_methods(made):
 
 def test_a_pretrained_network_is_read_with_all_its_arms(write):
     arms, times = write.pretrained.read(write.RECORDS / "pretrained")
-    assert [arm.label for arm in arms[:2]] == ["dense", "IHT, 70%"]
+    assert [arm.label for arm in arms[:2]] == ["dense", "IHT, 70 %"]
     assert len(arms) == 10
     assert all(len(packed.results) == 3 for arm in arms for packed in (arm.fp32, arm.int8))
     assert "OpenVINO, dense, fp32" in times["milliseconds"]

@@ -49,7 +49,9 @@ def test_the_rest_has_three_seeds():
 def test_longer_trainings_have_one_schedule_and_dense_training_of_their_length():
     longer = panel("LeNet-300-100, 90 epochs")
     skinny = ["SDNN-56x", "SDNN-68x", "SDNN-100x", "SDNN-56x, codebook4"]
-    assert [arm.label for arm in longer.arms] == ["dense", *skinny]
+    others = ["gradual pruning, 56x", "AC/DC, 56x"]
+    assert [arm.label for arm in longer.arms] == ["dense", *skinny, *others]
+    assert longer.contrasts == tuple(("SDNN-56x", other) for other in others)
     assert {(arm.config.epochs, arm.config.restart_lr) for arm in longer.arms} == {(90, False)}
     assert len(longer.seeded(PAPER.seeds)) == 10
 
@@ -88,7 +90,9 @@ def test_the_rate_rises_after_restorations_where_networks_broke_down():
 
 
 def test_other_methods_have_their_own_spans():
-    for arm in panel("LeNet-300-100, methods").arms:
+    arms = [*panel("LeNet-300-100, methods").arms, *panel("LeNet-300-100, 90 epochs").arms]
+    assert {"dense", "sdnn", "gradual", "acdc"} < {arm.config.method for arm in arms}
+    for arm in arms:
         if arm.config.method not in ("dense", "sdnn"):
             assert (arm.config.dense, arm.config.sparse, arm.config.r0) == (None, None, None)
 

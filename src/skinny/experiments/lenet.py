@@ -51,7 +51,7 @@ def lenet(data: str, scale: Scale) -> Experiment:
             _codebooks("LeNet-5", conv, {12: _FOUR_BITS, 108: _FOUR_BITS}),
             _smallest("LeNet-5", conv, 280, 42, 3.0),
             _smallest("LeNet-5", conv, 320, 63, 4.0, exact=(280,)),
-            _longer("LeNet-300-100", mlp, (56, 68, 100), {56: _FOUR_BITS}, 90),
+            _longer("LeNet-300-100", mlp, (56, 68, 100), {56: _FOUR_BITS}, 90, contested=56),
             _defaults("LeNet-300-100", mlp, (12, 56)),
         )
     return Experiment(
@@ -152,11 +152,7 @@ def _methods(network: str, base: Config, ratios: tuple[int, ...]) -> Panel:
     arms, contrasts = [dense(base, restart_lr=False)], []
     for ratio in ratios:
         ours = at_ratio(base, ratio)
-        own = replace(without_spans(ours.config), restart_lr=False)
-        others = [
-            Arm(f"{name}, {ratio}x", replace(own, method=method))
-            for name, method in _METHODS.items()
-        ]
+        others = [_other(ours, name, ratio) for name in _METHODS]
         arms += [ours, *others]
         contrasts += [(ours.label, other.label) for other in others]
     return Panel(
@@ -168,6 +164,12 @@ def _methods(network: str, base: Config, ratios: tuple[int, ...]) -> Panel:
         against="dense",
         few=_FEW,
     )
+
+
+def _other(ours: Arm, method: str, ratio: int) -> Arm:
+    """Another method at the same sparsity, with spans of its own and one schedule."""
+    own = replace(without_spans(ours.config), restart_lr=False)
+    return Arm(f"{method}, {ratio}x", replace(own, method=_METHODS[method]))
 
 
 def _defaults(network: str, base: Config, ratios: tuple[int, ...]) -> Panel:
@@ -197,19 +199,24 @@ def _longer(
     ratios: tuple[int, ...],
     shared: dict[int, tuple[Quantize, ...]],
     epochs: int,
+    contested: int,
 ) -> Panel:
     """More epochs, in one schedule of the learning rate, beside dense training of that length;
-    `shared`: the ratios at which the weights share few values as well."""
+    `shared`: the ratios at which the weights share few values as well. At the ratio `contested`
+    there are the methods too that do better with few epochs."""
     longer = replace(base, epochs=epochs, restart_lr=False)
     exact = [at_ratio(longer, ratio) for ratio in ratios]
     few = [
         at_ratio(longer, ratio, quantize=kind) for ratio, kinds in shared.items() for kind in kinds
     ]
+    ours = at_ratio(longer, contested)
+    others = [_other(ours, name, contested) for name in ("gradual pruning", "AC/DC")]
     return Panel(
         f"{network}, {epochs} epochs",
-        (dense(longer), *exact, *few),
+        (dense(longer), *exact, *few, *others),
         note="One schedule of the learning rate over all epochs, which did better than restarts on "
         "held-out images. Sparse VD (2017) has 1.92 % errors at 68x.",
+        contrasts=tuple((ours.label, other.label) for other in others),
         against="dense",
     )
 
