@@ -76,11 +76,18 @@ wide mnist-quick --set name=mnist-search --set width=1
 wide cifar10-quick --set name=cifar10-search --set width=0.5 --set augment=flip
 
 # After all of these: thresholding at once or from the default r0, with a timeline's own spans, by
-# ERK and with one threshold over all layers.
+# ERK; and with one threshold over all layers, with the spans above too.
+last() {
+  both --seeds 100 101 102 --set train_size=1000 --set weight_decay=0.002 --set method=sdnn \
+    --set restart_lr=false "$@"
+}
+own() { last --set dense=none --set sparse=none "$@"; }
 for sparsity in 0.9 0.95; do
-  both --seeds 100 101 102 --set train_size=1000 --set weight_decay=0.002 --set budget=erk,global \
-    --set method=sdnn --set restart_lr=false --set sparsity=$sparsity --set r0=$sparsity,none
+  own --set budget=erk --set sparsity=$sparsity --set r0=$sparsity,none
+  last --set budget=global --set sparsity=$sparsity --set r0=$sparsity,none
 done
+own --set budget=global --set sparsity=0.9,0.95 --set r0=none
+own --set budget=global --set sparsity=0.95 --set r0=0.95
 
 # The experiments at the scale `small`, with the settings the search led to.
 for data in mnist cifar10; do

@@ -1,4 +1,4 @@
-"""What high sparsity needs, in words: errors on held-out images, no test image looked at."""
+"""What high sparsity needs, in words: errors on held-out images."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +22,6 @@ _IHT: dict[str, Any] = {
     "label_smoothing": 0.0,
 }
 _OTHER: dict[str, Any] = {"r0": None, "restart_lr": False}  # of methods other than IHT
-_SPARSITIES = (0.9, 0.95)  # of the narrow networks
 _DENSE: dict[str, Any] = _OTHER | {"method": "dense", "sparsity": 0.0, "budget": "erk"}
 
 
@@ -61,8 +60,8 @@ def section(runs: Sequence[Run], narrow: Mapping[str, Sequence[Run]]) -> str:
     lines = "\n".join(f"- {text}" for text in said)
     return (
         "What high sparsity needs, by errors on 5,000 held-out images. Seeds of one setting differ "
-        f"by up to {_spread(runs, 56):.1f} points at 56x, so that only the largest of these "
-        f"differences are certain.\n\n{lines}\n"
+        f"by up to {_spread(runs, 56):.1f} points at 56x, and numbers beside each other may be of "
+        f"other seeds, so that only the largest of these differences are certain.\n\n{lines}\n"
     )
 
 
@@ -152,45 +151,38 @@ def _conv_fewest(at: Trials, mlp: Trials) -> list[str]:
 def _defaults(at: Trials, narrow: Mapping[str, Sequence[Run]]) -> list[str]:
     """What a user has unless told otherwise: ERK, r0 of its own, one schedule."""
     plain = at.but(restart_lr=False, budget="erk")
-    networks = "; ".join(_by_r0(name, runs) for name, runs in narrow.items())
     return [
-        "**The defaults of `skinny.timeline.sdnn`**, 30 epochs, one schedule, ERK, thresholding at "
-        f"once against the default r0: LeNet-300-100 {plain.error()} and {plain.error(r0=None)}; "
-        f"{networks}. Thresholding at once did better on LeNet-300-100 and on MobileNetV2, "
-        "which is trained already (below); on the narrow CIFAR-10 network it did worse, and with "
-        "uniform budgets it broke networks down in the small studies at 95 %. The default r0 lies "
-        "between the two.",
-        "**ERK or one threshold over all layers** (global), r0 by default: LeNet-300-100 at 56x "
-        f"{plain.error(r0=None)} and {at.error(r0=None)} (the latter with restarts); "
-        f"{'; '.join(_by_budget(name, runs) for name, runs in narrow.items())}. One threshold "
-        "suits the LeNets. Batch normalisation makes the scale of a layer's weights arbitrary, so "
-        "that magnitudes of different layers say little, and ERK stays the default. Thresholding "
-        f"at once with one threshold is worse still at 95 %: "
-        f"{'; '.join(_at_once(name, runs) for name, runs in narrow.items())}.",
+        "**The defaults of `skinny.timeline.sdnn`**, 30 epochs, one schedule, ERK: LeNet-300-100 "
+        f"{plain.error(r0=None)}; {_each(narrow, r0=None)}. Thresholding at once: LeNet-300-100 "
+        f"{plain.error()}; {_each(narrow, at_once=True)}. Thresholding at once did better on "
+        "LeNet-300-100 and on MobileNetV2, which is trained already (below); on the narrow "
+        "CIFAR-10 network it did worse, and with uniform budgets it broke networks down in the "
+        "small studies at 95 %. The default r0 lies between 50 % and the target.",
+        "**One threshold over all layers (global) in place of ERK**, the default r0: "
+        f"{_each(narrow, r0=None, budget='global')}. At 95 % it is worse, and with thresholding "
+        "at once networks break down: "
+        f"{_each(narrow, (0.95,), budget='global', at_once=True)}. So ERK stays the default, "
+        "though one threshold suits the LeNets, which have no batch normalisation.",
     ]
 
 
-def _by_r0(network: str, runs: Sequence[Run]) -> str:
-    """A narrow network's errors by r0, at both sparsities that were tried."""
-    told = [
-        f"{at.error(r0=sparsity)} and {at.error(r0=None)} at {100 * sparsity:.0f} %"
-        for sparsity in _SPARSITIES
-        if (at := _narrow(runs, sparsity))
-    ]
-    return f"{network} {', '.join(told)}"
-
-
-def _by_budget(network: str, runs: Sequence[Run]) -> str:
-    told = [
-        f"{at.error(r0=None)} and {at.error(r0=None, budget='global')} at {100 * sparsity:.0f} %"
-        for sparsity in _SPARSITIES
-        if (at := _narrow(runs, sparsity))
-    ]
-    return f"{network} {', '.join(told)}"
-
-
-def _at_once(network: str, runs: Sequence[Run]) -> str:
-    return f"{network} {_narrow(runs, 0.95).error(r0=0.95, budget='global')}"
+def _each(
+    narrow: Mapping[str, Sequence[Run]],
+    sparsities: Sequence[float] = (0.9, 0.95),
+    *,
+    at_once: bool = False,
+    **wanted: Any,
+) -> str:
+    """The errors of each narrow network at each sparsity."""
+    return "; ".join(
+        f"{network} "
+        + ", ".join(
+            f"{_narrow(runs, s).error(**wanted, **({'r0': s} if at_once else {}))} at "
+            f"{100 * s:.0f} %"
+            for s in sparsities
+        )
+        for network, runs in narrow.items()
+    )
 
 
 def _narrow(runs: Sequence[Run], sparsity: float) -> Trials:

@@ -22,6 +22,9 @@ RECORD_TABLES = {  # experiments at the scale `paper`: data, files of records, m
 }
 
 
+QUANTISED_MARGIN = 0.3  # points
+
+
 class Set(NamedTuple):
     """A data set's seeds, the points of accuracy within which two arms count as equivalent, and
     its experiments."""

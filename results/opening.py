@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 import files_table as table
 from files_table import Files, Times
 
-from skinny.experiments.comparison import compare
 from skinny.experiments.report.drawing import Drawing
 from skinny.experiments.report.palette import LIGHT, SERIES
 from skinny.experiments.study import Result, Study
@@ -31,7 +30,7 @@ _PUBLISHED = {
     ),
 }
 _BELOW = {("LeNet-5", "SDNN-108x")}  # whose labels would stand on a cross
-_LEFT_OUT = {"SDNN-20x", "SDNN-100x"}  # whose labels would stand on their neighbours'
+_UNNAMED = {"SDNN-20x", "SDNN-100x"}  # whose labels would stand on their neighbours'
 _STEEP = 0.95
 CAPTION = """\
 Test errors of LeNets on MNIST against the size of the packed file, which shrinks to the right; \
@@ -52,7 +51,7 @@ def picture(
 
     def paint(axes: "Axes") -> None:
         for (network, study), colour in zip(studies.items(), SERIES, strict=False):
-            _draw(axes, network, _drawn(study), files, times, colour)
+            _draw(axes, network, study, files, times, colour)
             if few := list(_few_bits(small[network], files)):
                 axes.plot([x for x, _ in few], [y for _, y in few], "D", ms=4, color=colour,
                           label=f"{network}, trained with 3 or 4 bits")  # fmt: skip
@@ -83,22 +82,17 @@ def picture(
     )
 
 
-def _drawn(study: Study) -> list[Result]:
-    """Variants of an arm, which have a comma in their label, are in the tables only."""
-    return [
-        arm
-        for arm in study.arms
-        if arm.runs and ", " not in arm.label and arm.label not in _LEFT_OUT
-    ]
-
-
 def _draw(
-    axes: "Axes", network: str, arms: list[Result], files: Files, times: Times, colour: str
+    axes: "Axes", network: str, study: Study, files: Files, times: Times, colour: str
 ) -> None:
-    """A network's line, with a name at each point, and the same rounded after training."""
+    """A network's line, with names at its points, and the same rounded after training."""
+    # variants of an arm, which have a comma in their label, are in the tables only
+    arms = [arm for arm in study.arms if arm.runs and ", " not in arm.label]
     exact = sorted(((table.kilobytes(a, files), table.error(a), a) for a in arms), key=_size)
     axes.plot([x for x, _, _ in exact], [y for _, y, _ in exact], "-o", color=colour, label=network)
     for x, y, arm in exact:
+        if arm.label in _UNNAMED:
+            continue
         steep = arm.config.sparsity > _STEEP  # the line rises: there is room on its left
         offset, align = (-3, 7), "center"
         if (network, arm.label) in _BELOW:
@@ -137,24 +131,15 @@ def _name(arm: Result, times: Times, comma: str) -> str:
     return table.short(arm) + (f"{comma}{1000 * taken['skinny']:.0f} µs" if taken else "")
 
 
-def has_dense(study: Study) -> bool:
-    """Has its dense network been trained, and one that is skinny?"""
-    return {"dense", "sdnn"} <= {arm.config.method for arm in study.arms if arm.runs}
-
-
 def sentences(
     lenet: Study,
     few_bits: Study,
-    methods: Study,
-    pretrained: tuple[float, float],
     files: Files,
     times: Times,
+    losses: str,
 ) -> str:
-    """Five sentences that a newcomer should take away.
-
-    They are from LeNet-300-100's study, the one that has its codebook in most epochs, and the one
-    of other methods; pretrained: how many points of accuracy IHT costs MobileNetV2, from and to.
-    """
+    """Five sentences that a newcomer should take away: four from LeNet-300-100's study and the one
+    that has its codebook in most epochs, and `losses`."""
     arms = {arm.label: arm for arm in lenet.arms if arm.runs}
     three = tuple(arms[label] for label in ("dense", "SDNN-12x", "SDNN-56x"))
     whole, twelfth, fewest = three
@@ -177,7 +162,7 @@ def sentences(
         f"{whole.config.epochs} epochs).",
         f"Its file shrinks from {sizes[0]:,.0f} kB to {sizes[1]:.0f} and {sizes[2]:.0f} kB{least}.",
         *_milliseconds(three, times),
-        _losses(lenet, methods, pretrained),
+        losses,
     ]
     return " ".join(said)
 
@@ -193,31 +178,3 @@ def _milliseconds(arms: Iterable[Result], times: Times) -> list[str]:
         f"where the dense network takes {dense['skinny']:.3f} ms, and {fastest:.3f} ms in "
         f"{engine}, the fastest of three other engines."
     ]
-
-
-def _losses(lenet: Study, methods: Study, pretrained: tuple[float, float]) -> str:
-    rows = [row for row in compare(lenet, margin=0.2) if row.arm.config.method == "sdnn"]
-    worse = [table.short(row.arm) for row in rows if row.verdict == "worse"]
-    better = [table.short(row.arm) for row in rows if row.verdict == "better"]
-    clauses = [
-        "LeNet-300-100 makes significantly more errors than dense with "
-        f"{_times(worse)} fewer weights" + (f", and fewer with {_times(better)}" if better else "")
-    ]
-    arms = {arm.label: arm for arm in methods.arms if arm.runs}
-    ours, theirs = arms["SDNN-56x"], arms["gradual pruning, 56x"]
-    if table.error(theirs) < table.error(ours):
-        clauses.append(
-            f"gradual pruning makes fewer at 56 times ({table.error(theirs):.2f} against "
-            f"{table.error(ours):.2f} %, {len(theirs.runs)} trainings)"
-        )
-    clauses.append(
-        f"MobileNetV2, fine-tuned on photographs, loses {pretrained[0]:.1f} to "
-        f"{pretrained[1]:.1f} points of accuracy at 70 to 90 % sparsity"
-    )
-    return f"It also loses: {'; '.join(clauses)}."
-
-
-def _times(names: list[str]) -> str:
-    """20x, 56x -> 20 and 56 times"""
-    counts = [name.removesuffix("x") for name in names]
-    return " and ".join([", ".join(counts[:-1]), counts[-1]] if counts[1:] else counts) + " times"

@@ -5,3 +5,16 @@ for seed in 0 1 2; do
   python examples/prune_pretrained.py int8 --images $IMAGENETTE --folder $into/seed-$seed
 done
 python examples/prune_pretrained.py time --folder $into/seed-0  # alone on a machine
+
+# The trials, by held-out photographs; trials.jsonl has what they wrote, a line each.
+trial() { # trial FOLDER OPTIONS...
+  python examples/prune_pretrained.py train --images $IMAGENETTE --held-out 50 --into build/trials/"$@"
+}
+for rate in 0.003 0.01; do
+  short="--rate $rate --epochs 4 --per-class 150"
+  trial short-$rate $short --arms iht-0.9 gradual-0.9 oneshot-0.9
+  trial short-$rate-progressive $short --arms iht-0.9 --progressive
+  trial middle-$rate --rate $rate --epochs 4 --per-class 300 --arms iht-0.7 --progressive
+  trial long-$rate --rate $rate --epochs 5 --arms iht-0.9 --progressive
+done
+trial short-1 --seed 1 --rate 0.003 --epochs 4 --per-class 150 --arms iht-0.9 oneshot-0.9

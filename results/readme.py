@@ -15,6 +15,7 @@ from skinny.experiments.study import Result, Study
 BEGIN = "<!-- made by results/write.py from the records: begin -->"
 END = "<!-- end -->"
 _ALPHA = 0.05
+_BUDGETS = {"erk": "ERK", "global": "global", "uniform": "uniform"}
 
 
 class Line(NamedTuple):
@@ -45,18 +46,19 @@ class Line(NamedTuple):
 def block(picture: str, words: str, lines: Iterable[Line]) -> str:
     table = "\n".join(
         [
-            "| network, data | weights left | error, % | dense, % | n | points ahead of dense | "
-            "best other method | kB (dense) |",
+            "| network, data | weights left, budget | error, % | dense, % | n | "
+            "points ahead of dense | best other method | kB (dense) |",
             "| --- | --- | ---: | ---: | ---: | --- | --- | ---: |",
             *map(str, lines),
         ]
     )
     return (
         f"{BEGIN}\n\n{picture}\n\n{words}\n\nWhat iterative hard thresholding gives, and where "
-        "it loses: test errors, means over n seeds, beside dense training and the best of "
-        "one-shot, iterative and gradual pruning and AC/DC, all with equal epochs; points of "
-        "accuracy are paired by seed. The LeNets have one threshold over all layers, NINs lose the "
-        "same share of every layer (uniform), the others have the ERK budget. "
+        "it loses: test errors, means over n seeds, beside dense training and the best of the "
+        "other methods that were tried (one-shot, iterative and gradual pruning and AC/DC; with "
+        "MobileNetV2 one-shot and gradual pruning), all with equal epochs; points of accuracy are "
+        "paired by seed. The budget says how the weights are shared out among layers: global is "
+        "one threshold for all, ERK spares narrow layers, uniform is the same share of each. "
         "[docs/results.md](docs/results.md) has the intervals, published results beside ours, and "
         "the rest, [docs/settings.md](docs/settings.md) how the settings were "
         f"found:\n\n{table}\n\n{END}"
@@ -77,9 +79,10 @@ def line(
     assert row.error is not None
     assert row.against is not None
     assert row.difference is not None
+    run = row.arm.runs[0]
     return Line(
         name,
-        f"1/{round(row.arm.runs[0].size / row.arm.runs[0].kept)}",
+        f"1/{round(run.size / run.kept)}, {_BUDGETS[run.config.budget]}",
         (row.error.mean, files_table.error(row.against)),
         row.difference.n,
         row.difference.mean,
@@ -108,9 +111,8 @@ def _verdict(row: Row, margin: float) -> str:
 
 def _rival(study: Study, label: str) -> str:
     """The other method of fewest errors at the same sparsity, and how far it is ahead of IHT."""
-    arms = {arm.label: arm for arm in study.arms if arm.runs}
-    ours = arms[label]
-    best = min((arm for arm in arms.values() if _comparable(arm, ours)), key=files_table.error)
+    ours = next(arm for arm in study.arms if arm.label == label)
+    best = best_other(study, ours)
     difference = paired(ours.values("top1"), best.values("top1"))
     assert difference is not None
     return told_rival(best.label.split(",")[0], difference)
@@ -122,8 +124,13 @@ def told_rival(name: str, difference: Difference) -> str:
     return f"{name}, {abs(difference.mean):.2f} {where} (n = {difference.n})"
 
 
+def best_other(study: Study, ours: Result) -> Result:
+    return min((arm for arm in study.arms if _comparable(arm, ours)), key=files_table.error)
+
+
 def _comparable(arm: Result, ours: Result) -> bool:
     """Is it another method that ends as sparse, without a search for each layer's sparsity?"""
     config = arm.config
     other = config.method not in ("dense", "sdnn", "dsd")
-    return other and config.sparsity == ours.config.sparsity and not config.layers
+    alike = config.sparsity == ours.config.sparsity and not config.layers
+    return bool(arm.runs) and other and alike

@@ -76,13 +76,13 @@ def test_the_readme_has_the_numbers_of_the_page(write, made):
     assert write.readme.replaced(text, made[2]) == text
 
 
-def test_a_dense_network_and_a_skinny_one_are_needed_for_the_picture(write):
+def test_a_study_needs_a_dense_network_and_a_skinny_one(write):
     (study,) = (
         s for s in write.loading.recorded("lenet").studies if s.title.endswith("LeNet-300-100")
     )
-    assert write.opening.has_dense(study)
+    assert write._is_comparison(study)
     pruned = tuple(arm for arm in study.arms if arm.config.method == "sdnn")
-    assert not write.opening.has_dense(dataclasses.replace(study, arms=pruned))
+    assert not write._is_comparison(dataclasses.replace(study, arms=pruned))
 
 
 def test_files_are_those_of_recorded_networks(write):
@@ -145,11 +145,11 @@ def test_runs_recorded_in_earlier_versions_are_found(write, changes, errors):
     assert 1 - result["test_accuracy"] == pytest.approx(errors, abs=0.01)
 
 
-def test_who_has_the_lower_error_is_said_of_every_published_row(made):
+def test_who_has_the_lower_error_is_said_of_every_published_row(write, made):
     page = made[0]["results.md"]
     lines = page[page.index("| network | published |") :].split("\n\n")[0].splitlines()[2:]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    assert len(rows) >= 14
+    assert len(rows) == sum(len(rival.ours) for rival in write.beside_published.RIVALS)
     for _, _, published, _, _, interval, _, _, lower in rows:
         theirs = float(published.split()[0])
         low, high = map(float, interval.split(" to "))
@@ -157,21 +157,34 @@ def test_who_has_the_lower_error_is_said_of_every_published_row(made):
         assert lower == "within the interval" or not low < theirs < high
 
 
-def test_the_readme_names_the_best_of_the_other_methods(made):
-    rows = [line for line in made[2].splitlines() if line.startswith("| LeNet")]
-    page = made[0]["results.md"]
-    title = "\n### LeNets on MNIST, LeNet-300-100, methods\n"
-    lines = page[page.index(title) + len(title) :].split("\n### ")[0].splitlines()
-    errors = {
-        name: float(error.split(" ± ")[0])
-        for line in lines
-        if line.count("|") == 12 and "±" in line and "56x" in line
-        for name, error in [[cell.strip() for cell in line.split("|")][1:5:3]]
-    }
-    (told,) = (row for row in rows if "300-100, MNIST | 1/56" in row)
-    best = min((name for name in errors if "SDNN" not in name), key=errors.__getitem__)
-    ahead = errors["SDNN-56x"] - errors[best]
-    assert f"| {best.split(',')[0]}, {ahead:.2f} ahead (n = 3) |" in told
+def test_the_readme_names_the_best_of_the_other_methods(write):
+    methods = write._ending(write.loading.recorded("lenet").studies, "LeNet-5, methods")
+    error = write.files_table.error
+    for ratio in (12, 108):
+        arms = {arm.label: arm for arm in methods.arms if arm.label.endswith(f"{ratio}x")}
+        ours = arms.pop(f"SDNN-{ratio}x")
+        assert len(arms) == 4
+        assert write.readme.best_other(methods, ours) is min(arms.values(), key=error)
+
+
+@pytest.mark.parametrize(("points", "told"), [(0.25, "0.25 behind"), (-0.25, "0.25 ahead")])
+def test_a_rival_is_ahead_where_iht_has_more_errors(write, points, told):
+    difference = write.readme.paired({0: 90.0 + points, 1: 91.0 + points}, {0: 90.0, 1: 91.0})
+    assert write.readme.told_rival("AC/DC", difference) == f"AC/DC, {told} (n = 2)"
+
+
+def test_losses_are_told_where_there_are_any(write):
+    lenets = write.loading.recorded("lenet").studies
+    claims = {study.title.split(", ")[1]: study for study in lenets if study.cited}
+    methods = write._ending(lenets, "LeNet-300-100, methods")
+    fewest = next(arm for arm in claims["LeNet-5"].arms if arm.label == "SDNN-280x")
+    lost = {0.7: 1.5, 0.9: 6.0}
+    told = write.losses.sentence(claims["LeNet-300-100"], methods, claims["LeNet-5"], fewest, lost)
+    assert "Sparse VD 2017 has 0.75 %" in told
+    assert "1.5 to 6.0 points of accuracy at 70 to 90 % sparsity" in told
+    best = dataclasses.replace(claims["LeNet-300-100"], arms=claims["LeNet-300-100"].arms[:3])
+    told = write.losses.sentence(best, methods, claims["LeNet-5"], fewest, lost)
+    assert "significantly" not in told  # of SDNN-2x
 
 
 def test_a_pretrained_network_is_read_with_all_its_arms(write):

@@ -214,8 +214,8 @@ def _longer(
     return Panel(
         f"{network}, {epochs} epochs",
         (dense(longer), *exact, *few, *others),
-        note="One schedule of the learning rate over all epochs, which did better than restarts on "
-        "held-out images. Sparse VD (2017) has 1.92 % errors at 68x.",
+        note="One schedule of the learning rate over all epochs, which seemed better than restarts "
+        "on held-out images (two networks of each). Sparse VD (2017) has 1.92 % errors at 68x.",
         contrasts=tuple((ours.label, other.label) for other in others),
         against="dense",
     )

@@ -71,6 +71,17 @@ def test_many_arms_with_long_names_leave_room_for_the_drawing(runs, count, told)
     assert ("The table names the arms" in drawing.caption) == told
 
 
+def test_an_arm_with_fewer_seeds_than_dense_training_is_not_called_the_best(runs):
+    (study,) = from_runs(find_runs([runs])[0])
+    arm = study.arms[-1]
+    lucky = dataclasses.replace(arm.runs[0], result=arm.runs[0].result | {"test_accuracy": 1.0})
+    once = dataclasses.replace(arm, label="one seed", runs=(lucky,))
+    study = dataclasses.replace(study, arms=(*study.arms, once))
+    drawing = charts.accuracy_by_arm(study, compare(study, 1.0), "a")
+    assert "one seed" not in drawing.caption
+    assert "Best: " in drawing.caption
+
+
 @pytest.mark.parametrize("letters", [20, 60, 130])
 def test_legends_lie_within_the_figure_and_take_no_room_from_the_drawing(runs, letters):
     (study,) = from_runs(find_runs([runs])[0])

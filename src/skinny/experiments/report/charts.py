@@ -76,28 +76,32 @@ def accuracy_against_sparsity(study: Study, rows: Sequence[Row], name: str) -> D
         _within(axes.get_ylim, axes.set_ylim)
         _legend(axes, len(families) + 1)
 
+    seen = ""
+    if (best := _best(pruned, baseline)) is not None:
+        seen = f"Best among the pruned: {best[0]}, {best[1]:.2f} %"
+        if baseline is not None and baseline.error is not None:
+            seen += f", where {baseline.arm.label} has {100 - baseline.error.mean:.2f} %"
+        seen += ". "
     left_out = [f"{row.arm.label}, {100 - row.error.mean:.2f} %" for row in broken if row.error]
     return Drawing(
         f"{name}-accuracy-sparsity",
         "Accuracy against sparsity",
-        f"{_best(pruned, baseline)}Means over seeds at the end of training with 95 % t intervals"
+        f"{seen}Means over seeds at the end of training with 95 % t intervals"
         + ("." if baseline is None else "; the dashed line and its band are dense training.")
         + (f" Broke down, and not drawn: {'; '.join(left_out)}." if left_out else ""),
         paint,
     )
 
 
-def _best(pruned: Sequence[Row], baseline: Row | None) -> str:
-    """The best of those that have all the baseline's seeds: means of fewer may be luck."""
+def _best(rows: Sequence[Row], baseline: Row | None) -> tuple[str, float] | None:
+    """Label and accuracy of the best of those that have all the baseline's seeds: a mean of fewer
+    may be luck."""
     seeds = 0 if baseline is None else len(baseline.arm.runs)
-    found = [(row.error.mean, row.arm) for row in pruned if row.error and row.error.n >= seeds]
+    found = [(row.error.mean, row.arm.label) for row in rows if row.error and row.error.n >= seeds]
     if not found:
-        return ""
-    error, arm = min(found, key=lambda pair: pair[0])
-    told = f"Best among the pruned: {arm.label}, {100 - error:.2f} %"
-    if baseline is not None and baseline.error is not None:
-        told += f", where {baseline.arm.label} has {100 - baseline.error.mean:.2f} %"
-    return f"{told}. "
+        return None
+    error, label = min(found, key=lambda pair: pair[0])
+    return label, 100 - error
 
 
 def accuracy_by_arm(study: Study, rows: Sequence[Row], name: str) -> Drawing | None:
@@ -124,13 +128,12 @@ def accuracy_by_arm(study: Study, rows: Sequence[Row], name: str) -> Drawing | N
         axes.set_xlabel(f"{study.judged_by} accuracy, %")
         _within(axes.get_xlim, axes.set_xlim)
 
-    best = min(shown, key=lambda row: row.error.mean if row.error else np.inf)
-    assert best.error is not None
+    best = _best(shown, baseline)
     return Drawing(
         f"{name}-accuracy",
         "Accuracy by arm",
-        f"Best: {best.arm.label}, {100 - best.error.mean:.2f} %. Means over seeds at the end of "
-        "training with 95 % t intervals"
+        ("" if best is None else f"Best: {best[0]}, {best[1]:.2f} %. ")
+        + "Means over seeds at the end of training with 95 % t intervals"
         + ("." if baseline is None else "; the dashed line is dense training."),
         paint,
         size=(4.9 + 0.07 * beyond, 1.1 + 0.26 * len(shown)),
