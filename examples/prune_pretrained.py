@@ -106,6 +106,7 @@ def train_all(command: Train) -> None:
         "epochs": command.epochs,
         "rate": command.rate,
         "seed": command.seed,
+        "progressive": command.progressive,
     }
     for name in command.arms or timelines:
         file, result = (command.into / f"{name}.{kind}" for kind in ("skinny", "json"))

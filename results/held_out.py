@@ -162,7 +162,8 @@ def _defaults(at: Trials, narrow: Mapping[str, Sequence[Run]]) -> list[str]:
         f"{_each(narrow, r0=None, budget='global')}. At 95 % it is worse, and with thresholding "
         "at once networks break down: "
         f"{_each(narrow, (0.95,), budget='global', at_once=True)}. So ERK stays the default, "
-        "though one threshold suits the LeNets, which have no batch normalisation.",
+        "though one threshold does better on LeNet-5 (results.md), which has no batch "
+        "normalisation.",
     ]
 
 

@@ -20,8 +20,6 @@ RECORD_TABLES = {  # experiments at the scale `paper`: data, files of records, m
     "protocol": ("mnist", ("lenet", "mnist-small", "cifar10-small"), 0.2),
     "cifar10": ("cifar10", ("cifar10",), 0.5),
 }
-
-
 QUANTISED_MARGIN = 0.3  # points
 
 

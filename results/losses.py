@@ -13,7 +13,7 @@ from skinny.experiments.study import Result, Study
 def sentence(
     lenet: Study, methods: Study, conv: Study, fewest: Result, pretrained: dict[float, float]
 ) -> str:
-    """lenet: LeNet-300-100's study; methods: that of other methods; conv: LeNet-5's, with published
+    """lenet: LeNet-300-100's study; methods: one that has other methods, too; conv: LeNet-5's, with published
     rows; fewest: LeNet-5 at 280x; pretrained: {sparsity: points of accuracy that IHT costs
     MobileNetV2}."""
     clauses = [*_against_dense(lenet), *_against_methods(methods, "SDNN-56x")]
@@ -44,9 +44,9 @@ def _against_methods(methods: Study, label: str) -> list[str]:
     if difference is None or difference.mean >= 0:
         return []
     return [
-        f"with {files_table.short(ours).removesuffix('x')} times fewer, "
-        f"{theirs.label.split(',')[0]} makes {-difference.mean:.2f} points fewer errors "
-        f"({difference.n} trainings of each)"
+        f"with {files_table.short(ours).removesuffix('x')} times fewer, in "
+        f"{ours.config.epochs} epochs, {theirs.label.split(',')[0]} has {-difference.mean:.2f} "
+        f"points of accuracy more ({difference.n} trainings of each)"
     ]
 
 

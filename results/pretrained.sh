@@ -6,7 +6,8 @@ for seed in 0 1 2; do
 done
 python examples/prune_pretrained.py time --folder $into/seed-0  # alone on a machine
 
-# The trials, by held-out photographs; trials.jsonl has what they wrote, a line each.
+# The trials, by held-out photographs; trials.jsonl has a line for each: its arm, and what it wrote.
+# They were made before --progressive was an option, by a timeline without r0.
 trial() { # trial FOLDER OPTIONS...
   python examples/prune_pretrained.py train --images $IMAGENETTE --held-out 50 --into build/trials/"$@"
 }

@@ -115,7 +115,7 @@ def _opening(lenets: list[Study], files: files_table.Files) -> tuple[Drawing, st
     smallest = _ending(lenets, "LeNet-5, smallest in 63 epochs")
     lost = losses.sentence(
         claims["LeNet-300-100"],
-        _ending(lenets, "LeNet-300-100, methods"),
+        _ending(lenets, "LeNet-300-100, 90 epochs"),
         claims["LeNet-5"],
         next(arm for arm in smallest.arms if arm.label == "SDNN-280x"),
         pretrained.lost(RECORDS / "pretrained"),

@@ -70,13 +70,22 @@ def test_a_pretrained_network_is_pruned_packed_and_judged(prune_pretrained, phot
 
 
 def test_arms_that_are_there_are_not_trained_again(prune_pretrained, photographs, tmp_path):
-    made = {"photographs": [50, 20], "epochs": 4, "rate": 0.5, "seed": 0, "accuracy": 1.0}
+    made = {"photographs": [50, 20], "epochs": 4, "rate": 0.5, "seed": 0, "progressive": False}
     (tmp_path / "dense.json").write_text(json.dumps(made))
     command = prune_pretrained.Train(photographs, tmp_path, ("dense",), epochs=4, rate=0.5)
     prune_pretrained.main(command)
     assert not (tmp_path / "dense.skinny").exists()
-    with pytest.raises(SystemExit, match="has other settings"):
-        prune_pretrained.main(dataclasses.replace(command, epochs=5))
+    for change in ({"epochs": 5}, {"progressive": True}):
+        with pytest.raises(SystemExit, match="has other settings"):
+            prune_pretrained.main(dataclasses.replace(command, **change))
+
+
+def test_iht_prunes_to_the_target_at_once_unless_it_is_to_approach_it(prune_pretrained):
+    for progressive, rising in ((False, False), (True, True)):
+        timeline = prune_pretrained.arms(300, progressive)["iht-0.9"]
+        sparse = [span.sparsity for span in timeline.spans if span.sparsity]
+        assert (sparse[0] < sparse[-1]) == rising
+        assert sparse[-1] == 0.9
 
 
 def test_held_out_photographs_are_not_trained_on(prune_pretrained, photographs, tmp_path):

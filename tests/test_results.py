@@ -176,7 +176,7 @@ def test_a_rival_is_ahead_where_iht_has_more_errors(write, points, told):
 def test_losses_are_told_where_there_are_any(write):
     lenets = write.loading.recorded("lenet").studies
     claims = {study.title.split(", ")[1]: study for study in lenets if study.cited}
-    methods = write._ending(lenets, "LeNet-300-100, methods")
+    methods = write._ending(lenets, "LeNet-300-100, 90 epochs")
     fewest = next(arm for arm in claims["LeNet-5"].arms if arm.label == "SDNN-280x")
     lost = {0.7: 1.5, 0.9: 6.0}
     told = write.losses.sentence(claims["LeNet-300-100"], methods, claims["LeNet-5"], fewest, lost)
