@@ -13,9 +13,9 @@ from skinny.experiments.study import Result, Study
 def sentence(
     lenet: Study, methods: Study, conv: Study, fewest: Result, pretrained: dict[float, float]
 ) -> str:
-    """lenet: LeNet-300-100's study; methods: one that has other methods, too; conv: LeNet-5's, with published
-    rows; fewest: LeNet-5 at 280x; pretrained: {sparsity: points of accuracy that IHT costs
-    MobileNetV2}."""
+    """lenet: LeNet-300-100's study; methods: one that has other methods, too; conv: LeNet-5's, with
+    published rows; fewest: LeNet-5 at 280x; pretrained: {sparsity: points of accuracy that IHT
+    costs MobileNetV2}."""
     clauses = [*_against_dense(lenet), *_against_methods(methods, "SDNN-56x")]
     clauses += _against_published(conv, fewest, "Sparse VD 2017, 280x")
     points, sparsities = sorted(pretrained.values()), sorted(pretrained)
