@@ -171,7 +171,7 @@ class Config:
     batch_size: int = 128
     """Images per step."""
     precision: Precision = "fp32"
-    """Autocast to bf16 or fp16 where the device has it."""
+    """Autocast to bf16, or on GPUs fp16. A CPU without bf16 emulates it, slower than fp32."""
     channels_last: bool = False
     """Memory format NHWC: faster convolutions on most devices."""
     compile: bool = False

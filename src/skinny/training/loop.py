@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from skinny.errors import SkinnyError
 from skinny.iht.controller import IHT
 from skinny.iht.events import Event
-from skinny.training import after, checkpoint, distributed, outcome, packed
+from skinny.training import after, checkpoint, distributed, outcome, packed, precision
 from skinny.training.config import Config
 from skinny.training.evaluation import Evaluation, evaluate
 from skinny.training.folder import RunFolder, Unwritten
@@ -80,6 +80,8 @@ def train(
         if ":" in config.model and ranks.writes:  # the user's own; all of ours can be packed
             packed.note_unpackable(session.model, session.dataset, watcher.note)
         _resume(session, position, folder, watcher)
+        if position == Position() and precision.is_emulated(config.precision, session.device):
+            watcher.note(f"this CPU only emulates {config.precision}: --precision fp32 is faster")
         watcher.begin(
             RunInfo(
                 config,

@@ -18,12 +18,12 @@ from skinny.iht.events import Event
 from skinny.iht.input_range import Ranges
 from skinny.iht.timeline import Timeline
 from skinny.training import config as configs
+from skinny.training import precision
 from skinny.training.batch_norm import synchronise
 from skinny.training.config import Config
 from skinny.training.distributed import Ranks
 from skinny.training.validation import hold_out, share_of_test
 
-_DTYPE = {"bf16": torch.bfloat16, "fp16": torch.float16}
 _WHITENED_BY = 5000 * 32 * 32  # pixels of images whose patches the first layer whitens
 
 
@@ -46,8 +46,7 @@ class Session:
     scaler: torch.amp.GradScaler
 
     def autocast(self) -> torch.autocast:
-        dtype = _DTYPE.get(self.config.precision)
-        return torch.autocast(self.device.type, dtype=dtype, enabled=dtype is not None)
+        return precision.autocast(self.config.precision, self.device)
 
     @cached_property
     def data_digest(self) -> str:
@@ -114,7 +113,7 @@ def build(
     configs.check(config)
     ranks = ranks or Ranks()
     target = choose_device(device, ranks.local_index)
-    _check_precision(config, target)
+    precision.check(config.precision, target)
     with ranks.first_on_machine():  # which may download the data, and keep their whitening
         dataset = load_data(config, data_dir)
         train_batches = data.training_batches(
@@ -314,10 +313,3 @@ def choose_device(device: str, index: int = 0) -> torch.device:
         reason = str(error).splitlines()[0]
         raise SkinnyError(f"the device {device!r} cannot be used here: {reason}") from None
     return chosen
-
-
-def _check_precision(config: Config, device: torch.device) -> None:
-    if config.precision == "bf16" and device.type == "cuda" and not torch.cuda.is_bf16_supported():
-        raise SkinnyError("this GPU has no bf16; use --precision fp16 or fp32")
-    if config.precision == "fp16" and device.type == "cpu":
-        raise SkinnyError("fp16 is for GPUs; on a CPU use --precision bf16 or fp32")
