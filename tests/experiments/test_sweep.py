@@ -1,13 +1,18 @@
 import dataclasses
+import io
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
+from rich.console import Console
 
+from skinny.cli import grid_progress
 from skinny.cli.main import main
 from skinny.experiments.grid import grid
-from skinny.experiments.job import Epoch, Outcome
+from skinny.experiments.job import Epoch, Job, Note, Outcome
 from skinny.experiments.processes import Processes
 from skinny.experiments.store import Store
 from skinny.experiments.sweep import Serial, sweep
@@ -134,6 +139,23 @@ def test_the_command_trains_a_grid_and_says_what_it_did(tmp_path, capsys):
     assert main([*argv, "--json"]) == 0
     records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {record["status"] for record in records} == {"already trained"}
+
+
+def test_what_every_run_says_of_the_machine_is_shown_once(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": False})
+    assert (
+        main([*TINY, "--runs", str(tmp_path), "--set", "precision=bf16", "--seeds", "0", "1"]) == 0
+    )
+    notes = [line for line in capsys.readouterr().out.splitlines() if "emulates" in line]
+    assert notes == ["this CPU only emulates bf16; fp32 would be faster"]
+
+
+def test_a_live_display_shows_notes(tiny):
+    console = Console(file=io.StringIO(), force_terminal=True, width=100)
+    job = Job(tiny, Path("runs/one"))
+    with grid_progress._Live(2, console) as live:
+        live.tell(Note(job, "a [note] of 1"))
+    assert "a [note] of 1" in console.file.getvalue()
 
 
 def test_the_command_fails_when_a_run_does_and_names_it(tmp_path, capsys):

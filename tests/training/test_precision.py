@@ -52,6 +52,11 @@ def test_a_cpu_with_instructions_for_bf16_does_not_emulate_it(capabilities, name
     assert not precision.is_emulated("bf16", CPU)
 
 
+def test_of_an_unknown_processor_nothing_is_said(capabilities):
+    capabilities(architecture="s390x")
+    assert not precision.is_emulated("bf16", CPU)
+
+
 def test_an_older_pytorch_cannot_tell(monkeypatch):
     monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
     assert not precision.is_emulated("bf16", CPU)
@@ -77,7 +82,7 @@ def test_the_user_hears_of_it_once_and_not_when_it_goes_on(capabilities, tmp_pat
     first, second = Listening(breaks_off=True), Listening()
     with pytest.raises(KeyboardInterrupt):
         train(config, RunFolder(tmp_path), observer=first)
-    assert any("only emulates bf16: --precision fp32 is faster" in text for text in first.said)
+    assert any("only emulates bf16; fp32 would be faster" in text for text in first.said)
     train(config, RunFolder(tmp_path), observer=second)
     assert not any("emulates" in text for text in second.said)
 

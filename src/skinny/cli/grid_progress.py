@@ -16,7 +16,7 @@ from rich.progress import (
 )
 
 from skinny.cli import downloads
-from skinny.experiments.job import Event, Outcome, Searching, Tell
+from skinny.experiments.job import Event, Note, Outcome, Searching, Tell
 from skinny.printable import printable
 
 
@@ -29,9 +29,9 @@ def choose(total: int, *, quiet: bool) -> Iterator[Tell]:
             yield lambda event: None
         elif console.is_terminal:
             with _Live(total, console) as live:
-                yield live.tell
+                yield _once(live.tell)
         else:
-            yield _Lines(total).tell
+            yield _once(_Lines(total).tell)
 
 
 def conclude(outcomes: Sequence[Outcome]) -> int:
@@ -56,6 +56,20 @@ def conclude(outcomes: Sequence[Outcome]) -> int:
     return 1 if failed else 0
 
 
+def _once(tell: Tell) -> Tell:
+    """Tells the same note once: what is true of a machine, every job says."""
+    said: set[str] = set()
+
+    def to(event: Event) -> None:
+        if isinstance(event, Note):
+            if event.text in said:
+                return
+            said.add(event.text)
+        tell(event)
+
+    return to
+
+
 class _Lines:
     """A line for every run that is over."""
 
@@ -68,6 +82,8 @@ class _Lines:
             print(f"[{self._over}/{self._total}] {_line(event)}", flush=True)
         elif isinstance(event, Searching):
             print(_searching(event), flush=True)
+        elif isinstance(event, Note):
+            print(printable(event.text), flush=True)
 
 
 class _Live:
@@ -101,6 +117,9 @@ class _Live:
             return
         if isinstance(event, Searching):
             self._progress.console.print(_searching(event), highlight=False)
+            return
+        if isinstance(event, Note):
+            self._progress.console.print(escape(printable(event.text)), highlight=False)
             return
         if name not in self._tasks:
             self._tasks[name] = self._progress.add_task(

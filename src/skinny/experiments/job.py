@@ -46,6 +46,14 @@ class Searching:
 
 
 @dataclass(frozen=True)
+class Note:
+    """Something about a job's training that a person should know."""
+
+    job: Job
+    text: str
+
+
+@dataclass(frozen=True)
 class Outcome:
     """A job is over."""
 
@@ -55,7 +63,7 @@ class Outcome:
     error: str | None = None
 
 
-Event = Epoch | Searching | Outcome
+Event = Epoch | Searching | Note | Outcome
 Tell = Callable[[Event], None]
 
 
@@ -71,6 +79,9 @@ class _Telling(Silent):
 
     def epoch(self, record: dict[str, Any]) -> None:
         self._tell(Epoch(self._job, record["epoch"] + 1))
+
+    def note(self, text: str) -> None:
+        self._tell(Note(self._job, text))
 
 
 def attempt(job: Job, tell: Tell, *, device: str = "auto", data_dir: str | None = None) -> Outcome:

@@ -28,7 +28,7 @@ def is_emulated(precision: str, device: torch.device) -> bool:
     """
     if precision != "bf16" or device.type != "cpu":
         return False
-    capabilities = getattr(torch.cpu, "get_capabilities", None)  # an older PyTorch cannot tell
-    return capabilities is not None and not any(
-        "bf16" in name and has for name, has in capabilities().items()
-    )
+    if not hasattr(torch.cpu, "get_capabilities"):  # an older PyTorch cannot tell
+        return False
+    known = [has for name, has in torch.cpu.get_capabilities().items() if "bf16" in name]
+    return bool(known) and not any(known)
