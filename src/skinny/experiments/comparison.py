@@ -13,7 +13,7 @@ from skinny.experiments.statistics import (
 )
 from skinny.experiments.study import Result, Study, reference
 
-_ALPHA = 0.05
+ALPHA = 0.05
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ class Row:
             return ""
         if self.difference.n < 2:
             return "one seed"
-        if self.p < _ALPHA:
+        if self.p < ALPHA:
             return "better" if self.difference.mean > 0 else "worse"
         assert self.equivalence is not None
-        if self.equivalence.p < _ALPHA:
+        if self.equivalence.p < ALPHA:
             return "equivalent"
-        return "no worse" if self.equivalence.p_worse < _ALPHA else "undecided"
+        return "no worse" if self.equivalence.p_worse < ALPHA else "undecided"
 
 
 def compare(study: Study, margin: float) -> list[Row]:
@@ -113,7 +113,9 @@ def finding(study: Study, rows: list[Row], margin: float) -> str:
         "one seed": "with one seed only",
     }
     clauses = [
-        f"{told_as[verdict]}: {', '.join(labels)}" for verdict, labels in groups.items() if labels
+        f"{told_as[verdict]}: {', '.join(map(_quoted, labels))}"
+        for verdict, labels in groups.items()
+        if labels
     ]
     text = "; ".join(clauses) + "."
     if not groups["better"]:
@@ -121,6 +123,11 @@ def finding(study: Study, rows: list[Row], margin: float) -> str:
             "less accurate", f"less accurate than {dense}", 1
         )
     return text[0].upper() + text[1:]
+
+
+def _quoted(label: str) -> str:
+    """A label that could be read as two would be ambiguous among others."""
+    return f"“{label}”" if "," in label else label
 
 
 def _contrasted(found: list[Contrast]) -> str:

@@ -131,7 +131,8 @@ def _facts(studies: Sequence[Study], margin: float, runs: int) -> dict[str, str]
     made = {
         "Error": "On images never trained on, with the weights of the last epoch: no epoch is "
         "chosen by looking at them.",
-        "Interval": "95 %, from the t distribution over seeds.",
+        "Interval": "95 %, from the t distribution over seeds, not corrected for the number of "
+        "arms.",
         "Δ and p": "Accuracy minus that of dense training of the same network with the same "
         "epochs, data and settings (tuned methods: with the settings chosen for it), unless a "
         "table names another arm; paired by seed; two-sided paired t test, corrected for the "
@@ -139,8 +140,8 @@ def _facts(studies: Sequence[Study], margin: float, runs: int) -> dict[str, str]
         f"p of ±{margin:g}": "Two one-sided paired t tests: below 0.05, the two differ by less "
         f"than {margin:g} in points of accuracy.",
         "Against dense": f"better or worse: p below 0.05. equivalent: p of ±{margin:g} below 0.05. "
-        "no worse: the same for the lower side alone. undecided: the seeds do not tell. one seed: "
-        "there is no interval.",
+        "no worse: the same for the lower side alone. undecided: none of these, though the "
+        "interval of Δ, which is not corrected, may leave out 0. one seed: there is no interval.",
         "Runs": f"{runs}. " + "; ".join(sorted({_made_by(study) for study in studies})) + ".",
     }
     if any(study.cited for study in studies):

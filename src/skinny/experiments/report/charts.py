@@ -41,11 +41,11 @@ def accuracy_against_sparsity(study: Study, rows: Sequence[Row], name: str) -> D
     if len({round(_removed(row.arm), 2) for row in pruned}) == 1:
         return None  # one above the other they would hide each other: see `accuracy_by_arm`
     broken = _broken_down(pruned)
-    families: dict[Config, list[Row]] = {}
+    families: list[list[Row]] = []
     for row in pruned:
         if row in broken:
             continue
-        families.setdefault(_family(row.arm.config), []).append(row)
+        _join(row, families)
     tint = colours(study)
 
     def paint(axes: "Axes") -> None:
@@ -58,7 +58,7 @@ def accuracy_against_sparsity(study: Study, rows: Sequence[Row], name: str) -> D
                     100 - baseline.error.high, 100 - baseline.error.low,
                     color=LIGHT["dense"], alpha=0.12, lw=0,
                 )  # fmt: skip
-        for members in families.values():
+        for members in families:
             members.sort(key=lambda row: _removed(row.arm))
             x = [100 * _removed(row.arm) for row in members]
             y = [100 - row.error.mean for row in members if row.error]
@@ -78,9 +78,9 @@ def accuracy_against_sparsity(study: Study, rows: Sequence[Row], name: str) -> D
 
     seen = ""
     if (best := _best(pruned, baseline)) is not None:
-        seen = f"Best among the pruned: {best[0]}, {best[1]:.2f} %"
-        if baseline is not None and baseline.error is not None:
-            seen += f", where {baseline.arm.label} has {100 - baseline.error.mean:.2f} %"
+        seen = f"Best among the pruned: {best.arm.label}, {_accuracy(best):.2f} %"
+        dense = next((row for row in rows if row.arm is best.against), baseline)
+        seen += "" if dense is None else f", where {dense.arm.label} has {_accuracy(dense):.2f} %"
         seen += ". "
     left_out = [f"{row.arm.label}, {100 - row.error.mean:.2f} %" for row in broken if row.error]
     return Drawing(
@@ -93,15 +93,15 @@ def accuracy_against_sparsity(study: Study, rows: Sequence[Row], name: str) -> D
     )
 
 
-def _best(rows: Sequence[Row], baseline: Row | None) -> tuple[str, float] | None:
-    """Label and accuracy of the best of those that have all the baseline's seeds: a mean of fewer
-    may be luck."""
+def _best(rows: Sequence[Row], baseline: Row | None) -> Row | None:
+    """The best of those that have all the baseline's seeds: a mean of fewer may be luck."""
     seeds = 0 if baseline is None else len(baseline.arm.runs)
-    found = [(row.error.mean, row.arm.label) for row in rows if row.error and row.error.n >= seeds]
-    if not found:
-        return None
-    error, label = min(found, key=lambda pair: pair[0])
-    return label, 100 - error
+    found = [row for row in rows if row.error and row.error.n >= seeds]
+    return max(found, key=_accuracy, default=None)
+
+
+def _accuracy(row: Row) -> float:
+    return 100 - row.error.mean if row.error else float("nan")
 
 
 def accuracy_by_arm(study: Study, rows: Sequence[Row], name: str) -> Drawing | None:
@@ -132,7 +132,7 @@ def accuracy_by_arm(study: Study, rows: Sequence[Row], name: str) -> Drawing | N
     return Drawing(
         f"{name}-accuracy",
         "Accuracy by arm",
-        ("" if best is None else f"Best: {best[0]}, {best[1]:.2f} %. ")
+        ("" if best is None else f"Best: {best.arm.label}, {_accuracy(best):.2f} %. ")
         + "Means over seeds at the end of training with 95 % t intervals"
         + ("." if baseline is None else "; the dashed line is dense training."),
         paint,
@@ -287,6 +287,19 @@ def kept_by_layer(study: Study, name: str) -> Drawing | None:
     )
 
 
+def _join(row: Row, families: list[list[Row]]) -> None:
+    """Add an arm to those that it differs from in nothing but sparsity. A line has one arm at each:
+    another of the same stands alone."""
+    for members in families:
+        others = [other.arm.config for other in members]
+        if _family(row.arm.config) == _family(others[0]) and row.arm.config.sparsity not in {
+            other.sparsity for other in others
+        }:
+            members.append(row)
+            return
+    families.append([row])
+
+
 def _family(config: Config) -> Config:
     plain = canonical(config)
     direct = plain.r0 is not None and plain.r0 == plain.sparsity
@@ -295,6 +308,7 @@ def _family(config: Config) -> Config:
         sparsity=0.0,
         r0=0.0 if direct else None,
         layers=("own",) if plain.layers else (),
+        restore_warmup=0.0,  # which networks of few weights need
         seed=0,
         name="any",
     )
@@ -353,4 +367,4 @@ def _whole_epochs(axes: "Axes") -> None:
 def _within(get: Callable[[], tuple[float, float]], put: Callable[[float, float], object]) -> None:
     """Cut an axis of per cent to what can be: with few seeds an interval reaches beyond."""
     low, high = get()
-    put(max(-2.0, low), min(102.0, high))
+    put(max(0.0, low), min(100.0, high))

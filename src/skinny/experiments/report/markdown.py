@@ -41,7 +41,10 @@ def _section(section: Section, level: int, question: str) -> list[str]:
     title, finding = escape_markdown(section.title), escape_markdown(section.finding)
     blocks = [f"{'#' * level} {title}", question, f"**{finding}**", section.note]
     if section.missing:
-        blocks.append(f"Planned runs without a result, not in the numbers: {section.missing}.")
+        blocks.append(
+            "Planned runs without a result (not trained, or diverged), not in the numbers: "
+            f"{section.missing}."
+        )
     found: list[Table | None] = [section.summary, section.contrasts, section.cited]
     blocks += [markdown(table) for table in found if table is not None]
     for drawing in figures(section):

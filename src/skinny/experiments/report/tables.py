@@ -6,6 +6,7 @@ import numpy as np
 
 from skinny.experiments import comparison
 from skinny.experiments.comparison import Row
+from skinny.experiments.published import Cited
 from skinny.experiments.report.table import Cell, Table, number, p_value
 from skinny.experiments.study import Result, Study
 
@@ -122,15 +123,21 @@ def contrasts(study: Study, name: str) -> Table | None:
 def cited(study: Study, name: str) -> Table | None:
     if not study.cited:
         return None
+    known = "; ±: standard errors" if any(row.se is not None for row in study.cited) else ""
     return Table(
         f"{name}-published",
-        "As published, cited and not measured here",
+        f"As published, cited and not measured here{known}",
         ("model", "weights, millions", "error, %"),
         tuple(
-            (Cell(row.model), Cell(row.weights, kind="number"), number(row.error))
+            (Cell(row.model), Cell(row.weights, kind="number"), _published(row))
             for row in study.cited
         ),
     )
+
+
+def _published(row: Cited) -> Cell:
+    found = number(row.error)
+    return found if row.se is None else found._replace(text=f"{found.text} ± {row.se:.2f}")
 
 
 def classes(study: Study, name: str) -> Table | None:
