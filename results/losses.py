@@ -11,13 +11,19 @@ from skinny.experiments.study import Result, Study
 
 
 def sentence(
-    lenet: Study, methods: Study, conv: Study, fewest: Result, pretrained: dict[float, float]
+    lenet: Study,
+    methods: Study,
+    conv: Study,
+    fewest: Result,
+    smallest: tuple[float, float] | None,
+    pretrained: dict[float, float],
 ) -> str:
     """lenet: LeNet-300-100's study; methods: one that has other methods, too; conv: LeNet-5's, with
-    published rows; fewest: LeNet-5 at 280x; pretrained: {sparsity: points of accuracy that IHT
-    costs MobileNetV2}."""
+    published rows; fewest: LeNet-5 at 280x; smallest: (kB, error in per cent) of the smallest
+    LeNet-5; pretrained: {sparsity: points of accuracy that IHT costs MobileNetV2}."""
     clauses = [*_against_dense(lenet), *_against_methods(methods, "SDNN-56x")]
     clauses += _against_published(conv, fewest, "Sparse VD 2017, 280x")
+    clauses += _against_size(conv, smallest, "MIRACLE 2019, random codes, 1.52 kB")
     points, sparsities = sorted(pretrained.values()), sorted(pretrained)
     clauses.append(
         f"MobileNetV2, fine-tuned on photographs, loses {points[0]:.1f} to {points[-1]:.1f} points "
@@ -59,6 +65,17 @@ def _against_published(study: Study, ours: Result, cited: str) -> list[str]:
     return [
         f"LeNet-5 makes {error:.2f} % errors with {times} times fewer weights, where "
         f"{cited.split(',')[0]} has {theirs.error:.2f} %"
+    ]
+
+
+def _against_size(study: Study, ours: tuple[float, float] | None, cited: str) -> list[str]:
+    theirs = next(row for row in study.cited if row.model == cited)
+    if ours is None or theirs.error >= ours[1]:
+        return []
+    name, size = cited.split(",")[0], cited.split(", ")[-1]
+    return [
+        f"its smallest file, {ours[0]:.2f} kB at {ours[1]:.2f} %, is behind the {size} at "
+        f"{theirs.error:.2f} % of {name}"
     ]
 
 

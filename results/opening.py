@@ -17,6 +17,8 @@ _PLACES = {  # offset, alignment
     "right": ((5, -3), "left"),
     "above": ((0, 9), "center"),
     "below": ((2, -11), "left"),
+    "left": ((-5, -3), "right"),
+    "under": ((3, -11), "center"),
 }
 # Sizes with a known error, as published: (kB, error in per cent, who, where the name stands)
 _PUBLISHED = {
@@ -26,7 +28,10 @@ _PUBLISHED = {
     ),
     "LeNet-5": (
         (44.0, 0.74, "Deep Compression", "above"),
-        (2.8, 1.0, "entropy-penalised", "below"),
+        (2.8, 1.0, "entropy-penalised", "left"),
+        (2.3, 1.0, "Bayesian Compression", "under"),
+        (3.03, 0.69, "MIRACLE", "right"),
+        (1.52, 0.96, "MIRACLE", "right"),
     ),
 }
 _BELOW = {("LeNet-5", "SDNN-108x")}  # whose labels would stand on a cross

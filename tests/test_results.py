@@ -145,16 +145,31 @@ def test_runs_recorded_in_earlier_versions_are_found(write, changes, errors):
     assert 1 - result["test_accuracy"] == pytest.approx(errors, abs=0.01)
 
 
+TIE = "not told apart"
+
+
 def test_who_has_the_lower_error_is_said_of_every_published_row(write, made):
     page = made[0]["results.md"]
     lines = page[page.index("| network | published |") :].split("\n\n")[0].splitlines()[2:]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     assert len(rows) == sum(len(rival.ours) for rival in write.beside_published.RIVALS)
-    for _, _, published, _, _, interval, _, _, lower in rows:
-        theirs = float(published.split()[0])
+    for _, cited, published, name, _, interval, _, _, lower in rows:
+        theirs, *se = map(float, published.split(" (")[0].split(" ± "))
+        reach = 2 * sum(se)
         low, high = map(float, interval.split(" to "))
-        assert low <= theirs <= high or lower == ("Skinny" if theirs > high else "published")
-        assert lower == "within the interval" or not low < theirs < high
+        apart = (theirs + reach < low) or (high < theirs - reach)
+        if name.endswith("kB") and size(name) > size(cited):
+            assert lower == "published, in fewer bytes"
+        elif not se:  # whose last digit is not rounded away in the table
+            assert lower == (("Skinny" if theirs > high else "published") if apart else TIE)
+        else:
+            assert lower == TIE or (lower == "Skinny") == (theirs > high)
+    told = {row[-1] for row in rows}
+    assert told == {"Skinny", "published", TIE, "published, in fewer bytes"}
+
+
+def size(name):
+    return float(name.removesuffix(" kB").rsplit(", ")[-1])
 
 
 def test_the_readme_names_the_best_of_the_other_methods(write):
@@ -179,11 +194,14 @@ def test_losses_are_told_where_there_are_any(write):
     methods = write._ending(lenets, "LeNet-300-100, 90 epochs")
     fewest = next(arm for arm in claims["LeNet-5"].arms if arm.label == "SDNN-280x")
     lost = {0.7: 1.5, 0.9: 6.0}
-    told = write.losses.sentence(claims["LeNet-300-100"], methods, claims["LeNet-5"], fewest, lost)
+    mlp, conv = claims["LeNet-300-100"], claims["LeNet-5"]
+    told = write.losses.sentence(mlp, methods, conv, fewest, (2.0, 1.2), lost)
     assert "Sparse VD 2017 has 0.75 %" in told
+    assert "2.00 kB at 1.20 %, is behind the 1.52 kB at 0.96 % of MIRACLE 2019" in told
     assert "1.5 to 6.0 points of accuracy at 70 to 90 % sparsity" in told
-    best = dataclasses.replace(claims["LeNet-300-100"], arms=claims["LeNet-300-100"].arms[:3])
-    told = write.losses.sentence(best, methods, claims["LeNet-5"], fewest, lost)
+    best = dataclasses.replace(mlp, arms=mlp.arms[:3])
+    told = write.losses.sentence(best, methods, conv, fewest, (2.0, 0.9), lost)
+    assert "MIRACLE" not in told
     assert "significantly" not in told  # of SDNN-2x
 
 
