@@ -7,11 +7,10 @@ import numpy as np
 from files_table import Files, Times
 from readme import signed
 
-from skinny.experiments.comparison import Contrast, contrasts
+from skinny.experiments.comparison import ALPHA, Contrast, contrasts
 from skinny.experiments.study import Study
 from skinny.training.config import identity
 
-_ALPHA = 0.05
 _POINTS = 0.1  # of error that rounding may cost
 _STEPS = ("three times the epochs", "restarting the learning rate", "removing half of the weights")
 
@@ -128,7 +127,7 @@ def protocol(studies: Sequence[Study]) -> str:
     ]
     note = (
         "Points of accuracy that each step brings to the one before it, with 95 % intervals; bold: "
-        f"p < {_ALPHA} (Holm)."
+        f"p < {ALPHA} (Holm)."
     )
     return "\n\n".join([f"{intro} {_carries(told)}", "\n".join(rows), note])
 
@@ -138,10 +137,10 @@ def _carries(studies: Sequence[Study]) -> str:
     said = []
     for index, name in enumerate(_STEPS):
         steps = [contrasts(study)[index] for study in studies]
-        sure = [step.difference.mean for step in steps if step.p < _ALPHA]
+        sure = [step.difference.mean for step in steps if step.p < ALPHA]
         helps, hurts = sum(mean > 0 for mean in sure), sum(mean < 0 for mean in sure)
         said.append(f"{name} helps on {helps} of {len(studies)} networks and hurts on {hurts}")
-    return f"**In short**: by p < {_ALPHA} (Holm), {'; '.join(said)}."
+    return f"**In short**: by p < {ALPHA} (Holm), {'; '.join(said)}."
 
 
 def _row(study: Study) -> str:
@@ -153,5 +152,5 @@ def _row(study: Study) -> str:
 
 def _points(step: Contrast) -> str:
     found = step.difference
-    mean = f"**{signed(found.mean)}**" if step.p < _ALPHA else signed(found.mean)
+    mean = f"**{signed(found.mean)}**" if step.p < ALPHA else signed(found.mean)
     return f"{mean} ({signed(found.low)} to {signed(found.high)})"

@@ -1,10 +1,11 @@
 """One table: published results on the LeNets, and ours at the same compression or file size."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import files_table
 from files_table import Files
+from loading import titled
 
 from skinny.experiments.published import Cited
 from skinny.experiments.statistics import Summary, summarise
@@ -14,20 +15,19 @@ from skinny.experiments.study import Result, Study
 class Rival(NamedTuple):
     """A published row (the name of its `Cited`), and the arms of ours that stand beside it: the
     ends of their studies' titles, and their labels. dense: the name of its dense network's row, if
-    that is known. kB: its file's size, for rows about size."""
+    that is known."""
 
     network: str
     cited: str
     ours: tuple[tuple[str, str], ...]
     dense: str | None = None
-    kilobytes: float | None = None
 
 
 _MLP, _CONV = "LeNet-300-100", "LeNet-5"
 _LONG = f"{_MLP}, 90 epochs"
 _HAN, _DNS = "dense, Han et al. 2015", "dense, Dynamic Network Surgery 2016"
 _SNIP, _MOMENTUM = "dense, SNIP 2019", "dense, Sparse Momentum 2019"
-_ENTROPY = "dense, entropy-penalised 2020"
+_ENTROPY, _MIRACLE = "dense, entropy-penalised 2020", "dense, MIRACLE 2019"
 _SMALLEST = f"{_CONV}, smallest in 63 epochs"
 _280X = ((_CONV, "SDNN-280x"), (_SMALLEST, "SDNN-280x"))
 _320X = ((_SMALLEST, "SDNN-320x, codebook4"),)
@@ -46,15 +46,18 @@ RIVALS = (
     Rival(_MLP, "SNIP 2019, 2 %", _in_both("SDNN-56x"), _SNIP),
     Rival(_MLP, "Sparse Momentum 2019, 1.8 %", _in_both("SDNN-56x"), _MOMENTUM),
     Rival(_MLP, "Dynamic Network Surgery 2016, 56x", _in_both("SDNN-56x"), _DNS),
+    Rival(_MLP, "Sparse Momentum 2019, 1.5 %", _in_both("SDNN-68x"), _MOMENTUM),
     Rival(_MLP, "Sparse VD 2017, 68x", _in_both("SDNN-68x")),
     Rival(_MLP, "Sparse Momentum 2019, 1 %", _in_both("SDNN-100x"), _MOMENTUM),
     Rival(_CONV, "Han et al. 2015, 12x", ((_CONV, "SDNN-12x"),), _HAN),
     Rival(_CONV, "Sparse Momentum 2019, 9.3 %", ((_CONV, "SDNN-12x"),), _MOMENTUM),
     Rival(_CONV, "Sparse Momentum 2019, 5 %", ((_CONV, "SDNN-20x"),), _MOMENTUM),
     Rival(_CONV, "SNIP 2019, 2 %", ((_CONV, "SDNN-100x"),), _SNIP),
+    Rival(_CONV, "Sparse Momentum 2019, 2 %", ((_CONV, "SDNN-100x"),), _MOMENTUM),
     Rival(_CONV, "SNIP 2019, 1 %", ((_CONV, "SDNN-100x"),), _SNIP),
     Rival(_CONV, "Sparse Momentum 2019, 1 %", ((_CONV, "SDNN-100x"),), _MOMENTUM),
     Rival(_CONV, "Dynamic Network Surgery 2016, 108x", ((_CONV, "SDNN-108x"),), _DNS),
+    Rival(_CONV, "Sparse Momentum 2019, 0.5 %", _280X, _MOMENTUM),
     Rival(_CONV, "Sparse Momentum 2019, 0.4 %", _280X, _MOMENTUM),
     Rival(_CONV, "Sparse VD 2017, 280x", _280X),
     Rival(
@@ -62,27 +65,24 @@ RIVALS = (
         "Deep Compression 2016, quantised, 27 kB",
         ((f"{_MLP}, codebooks", "SDNN-12x, codebook4"),),
         _HAN,
-        27.0,
     ),
     Rival(
         _MLP,
-        "entropy-penalised 2020, quantised, 8.6 kB",
+        "entropy-penalised 2020, quantised, 8.56 kB",
         ((f"{_MLP}, codebooks", "SDNN-56x, codebook4"), (_LONG, "SDNN-56x, codebook4")),
         _ENTROPY,
-        8.6,
     ),
     Rival(
         _CONV,
         "Deep Compression 2016, quantised, 44 kB",
         ((f"{_CONV}, codebooks", "SDNN-12x, codebook4"),),
         _HAN,
-        44.0,
     ),
-    Rival(_CONV, "Weightless 2018, quantised, 4.52 kB", _320X, kilobytes=4.52),
-    Rival(_CONV, "MIRACLE 2019, random codes, 3.03 kB", _320X, kilobytes=3.03),
-    Rival(_CONV, "entropy-penalised 2020, quantised, 2.8 kB", _320X, _ENTROPY, 2.8),
-    Rival(_CONV, "Bayesian Compression 2017, quantised, 2.3 kB", _320X, kilobytes=2.3),
-    Rival(_CONV, "MIRACLE 2019, random codes, 1.52 kB", _320X, kilobytes=1.52),
+    Rival(_CONV, "Weightless 2018, quantised, 4.52 kB", _320X),
+    Rival(_CONV, "MIRACLE 2019, random codes, 3.03 kB", _320X, _MIRACLE),
+    Rival(_CONV, "entropy-penalised 2020, quantised, 2.84 kB", _320X, _ENTROPY),
+    Rival(_CONV, "Bayesian Compression 2017, quantised, 2.3 kB", _320X),
+    Rival(_CONV, "MIRACLE 2019, random codes, 1.52 kB", _320X, _MIRACLE),
 )
 _HEAD = (
     *("network", "published", "error (dense), %", "Skinny", "error (dense), %"),
@@ -94,20 +94,20 @@ def table(studies: Sequence[Study], files: Files) -> str:
     """studies: those of the experiment `lenet`. Arms that have no run are left out."""
     rows = [_HEAD, ("---", "---", "---:", "---", "---:", "---:", "---:", "---:", "---")]
     for rival in RIVALS:
-        printed = {row.model: row for row in _study(studies, rival.network).cited}
+        printed = {row.model: row for row in titled(studies, rival.network).cited}
         theirs = printed[rival.cited]
         dense = f"{printed[rival.dense].error:.2f}" if rival.dense else "–"
         for title, label in rival.ours:
-            study = _study(studies, title)
+            study = titled(studies, title)
             arm = next(arm for arm in study.arms if arm.label == label)
             if arm.runs:
-                name, errors, fits = _ours(arm, files, rival.kilobytes)
+                name, errors, fits = _ours(arm, files, theirs.kilobytes)
                 rows.append(
                     (
                         *(rival.network, rival.cited, f"{_printed(theirs)} ({dense})", name),
                         *_cells(errors, _dense(study)),
                         *(str(errors.n), str(arm.config.epochs)),
-                        _lower(errors, theirs) if fits else "published, in fewer bytes",
+                        _lower(errors, theirs) + ("" if fits else "; published in fewer bytes"),
                     )
                 )
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
@@ -146,7 +146,3 @@ def _lower(ours: Summary, theirs: Cited) -> str:
     if theirs.error + reach < ours.low:
         return "published"
     return "Skinny" if ours.high < theirs.error - reach else "not told apart"
-
-
-def _study(studies: Iterable[Study], title: str) -> Study:
-    return next(study for study in studies if study.title.split(", ", 1)[1] == title)

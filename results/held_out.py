@@ -144,7 +144,7 @@ def _conv_fewest(at: Trials, mlp: Trials) -> list[str]:
         f"{short.error(dense=20, sparse=410, r0=0.98)} from 98 %, and 100 of them dense "
         f"{short.error(dense=100, sparse=330)} and "
         f"{short.error(dense=100, sparse=330, r0=0.98)}; AdamW {adamw}. None has fewer errors than "
-        "the settings above.",
+        f"{warmed.error()}, which the settings kept have.",
     ]
 
 

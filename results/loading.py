@@ -1,5 +1,6 @@
 """What the records in this folder hold, as studies: experiments, their seeds and margins."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -118,6 +119,11 @@ def trials(data: str) -> list[Study]:
     tried = [store.run(trial) for arm in panel.arms for trial in tuning.trials(arm)]
     made = from_runs(run for run in tried if run is not None)
     return [replace(study, title=f"Trials of the tuned methods: {study.title}") for study in made]
+
+
+def titled(studies: Sequence[Study], title: str) -> Study:
+    """The study whose title ends so, after its experiment's."""
+    return next(study for study in studies if study.title.split(", ", 1)[-1] == title)
 
 
 @cache

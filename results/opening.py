@@ -17,32 +17,26 @@ _PLACES = {  # offset, alignment
     "right": ((5, -3), "left"),
     "above": ((0, 9), "center"),
     "below": ((2, -11), "left"),
-    "left": ((-5, -3), "right"),
+    "left": ((-5, -4), "right"),
+    "above left": ((-4, 5), "right"),
     "under": ((3, -11), "center"),
 }
-# Sizes with a known error, as published: (kB, error in per cent, who, where the name stands)
-_PUBLISHED = {
-    "LeNet-300-100": (
-        (27.0, 1.58, "Deep Compression", "right"),
-        (8.6, 1.9, "entropy-penalised", "below"),
-    ),
-    "LeNet-5": (
-        (44.0, 0.74, "Deep Compression", "above"),
-        (2.8, 1.0, "entropy-penalised", "left"),
-        (2.3, 1.0, "Bayesian Compression", "under"),
-        (3.03, 0.69, "MIRACLE", "right"),
-        (1.52, 0.96, "MIRACLE", "right"),
-    ),
+_CROSSES = {  # where names of published files stand; those without one stand on the right
+    "entropy-penalised 2020, quantised, 8.56 kB": "below",
+    "Deep Compression 2016, quantised, 44 kB": "above",
+    "Weightless 2018, quantised, 4.52 kB": "left",
+    "entropy-penalised 2020, quantised, 2.84 kB": "above left",
+    "Bayesian Compression 2017, quantised, 2.3 kB": "under",
 }
 _BELOW = {("LeNet-5", "SDNN-108x")}  # whose labels would stand on a cross
 _UNNAMED = {"SDNN-20x", "SDNN-100x"}  # whose labels would stand on their neighbours'
 _STEEP = 0.95
 CAPTION = """\
 Test errors of LeNets on MNIST against the size of the packed file, which shrinks to the right; \
-means over seeds. Circles say how many times fewer weights there are, and how long an image takes \
-on one core. Squares: the same networks, rounded to 16 values a layer after training (estimated \
-from the seeds that were packed so). Diamonds: trained with 8 or 16 values a layer, some for more \
-epochs. Crosses: published results."""
+means over seeds. Labels at circles say how many times fewer weights there are and, where it was \
+measured, how long an image takes on one core. Squares: the same networks, rounded to 16 values a \
+layer after training (estimated from the seeds that were packed so). Diamonds: trained with 8 or \
+16 values a layer, some for more epochs. Crosses: published results."""
 
 
 def picture(
@@ -60,12 +54,15 @@ def picture(
             if few := list(_few_bits(small[network], files)):
                 axes.plot([x for x, _ in few], [y for _, y in few], "D", ms=4, color=colour,
                           label=f"{network}, trained with 3 or 4 bits")  # fmt: skip
-            for x, y, who, place in _PUBLISHED[network]:
-                offset, align = _PLACES[place]
-                axes.plot([x], [y], "x", color=LIGHT["dense"])
+            for row in study.cited:
+                if row.kilobytes is None:
+                    continue
+                offset, align = _PLACES[_CROSSES.get(row.model, "right")]
+                point = (row.kilobytes, row.error)
+                axes.plot(*point, "x", color=colour)
                 axes.annotate(
-                    who, (x, y), xytext=offset, textcoords="offset points", ha=align, fontsize=7,
-                    color=LIGHT["dense"],
+                    row.model.split(" 20")[0], point, xytext=offset, textcoords="offset points",
+                    ha=align, fontsize=7, color=LIGHT["dense"],
                 )  # fmt: skip
         axes.set_xscale("log")
         axes.set_xlim(2900, 1.2)  # from large to small
@@ -154,7 +151,7 @@ def sentences(
     small = next((a for a in few_bits.arms if a.label == "SDNN-56x, codebook4" and a.runs), None)
     least = (
         f"; to {table.kilobytes(small, files):.1f} kB, at {table.error(small):.2f} % errors, if "
-        "the weights of the 56th share 16 values in each layer and are trained for "
+        "the remaining weights of each layer share 16 values and training takes "
         f"{small.config.epochs} epochs ({len(small.runs)} trainings)"
         if small
         else ""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from readme import Line, signed, told_rival
 
+from skinny.experiments.comparison import ALPHA
 from skinny.experiments.statistics import Difference, holm, paired
 
 TITLE = "MobileNetV2, pretrained"
@@ -17,7 +18,6 @@ METHODS = {
     "gradual": "gradual pruning",
     "oneshot": "one-shot pruning",
 }
-_ALPHA = 0.05
 _SEEN = """\
 Imagenette's validation photographs are mostly training images of ImageNet, which the published \
 weights have seen: accuracies are those of fine-tuning and pruning, not of generalisation to new \
@@ -155,10 +155,10 @@ def _against(arms: Iterable[Arm]) -> str:
         if sparsity and method != "iht"
     }
     points = [difference.mean for difference in told.values()]
-    names = ", ".join(label for label, p in _corrected(told).items() if p < _ALPHA) or "none"
+    names = ", ".join(label for label, p in _corrected(told).items() if p < ALPHA) or "none"
     return (
         f"IHT's means are {signed(min(points), 1)} to {signed(max(points), 1)} points from the "
-        f"others'; significantly (paired by seed, p < {_ALPHA}, Holm) from those of: {names}."
+        f"others'; significantly (paired by seed, p < {ALPHA}, Holm) from those of: {names}."
     )
 
 
@@ -240,7 +240,7 @@ def readme_lines(folder: Path) -> list[Line]:
                 (100 - arm.fp32.accuracy, 100 - dense.fp32.accuracy),
                 difference.n,
                 difference.mean,
-                sure if p[arm.label] < _ALPHA else "undecided",
+                sure if p[arm.label] < ALPHA else "undecided",
                 told_rival(*min(rivals.items(), key=lambda item: item[1].mean)),
                 (arm.fp32.kilobytes, dense.fp32.kilobytes),
             )

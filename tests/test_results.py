@@ -9,7 +9,9 @@ from pathlib import Path
 import matplotlib
 import pytest
 
+from skinny.experiments.published import Cited
 from skinny.experiments.records import read_records
+from skinny.experiments.statistics import Summary
 from skinny.training import config as configs
 
 ROOT = Path(__file__).parents[1]
@@ -145,35 +147,37 @@ def test_runs_recorded_in_earlier_versions_are_found(write, changes, errors):
     assert 1 - result["test_accuracy"] == pytest.approx(errors, abs=0.01)
 
 
-TIE = "not told apart"
-
-
-def test_who_has_the_lower_error_is_said_of_every_published_row(write, made):
+def test_every_published_row_has_ours_beside_it(write, made):
     page = made[0]["results.md"]
     lines = page[page.index("| network | published |") :].split("\n\n")[0].splitlines()[2:]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     assert len(rows) == sum(len(rival.ours) for rival in write.beside_published.RIVALS)
-    for _, cited, published, name, _, interval, _, _, lower in rows:
-        theirs, *se = map(float, published.split(" (")[0].split(" ± "))
-        reach = 2 * sum(se)
-        low, high = map(float, interval.split(" to "))
-        apart = (theirs + reach < low) or (high < theirs - reach)
-        if name.endswith("kB") and size(name) > size(cited):
-            assert lower == "published, in fewer bytes"
-        elif not se:  # whose last digit is not rounded away in the table
-            assert lower == (("Skinny" if theirs > high else "published") if apart else TIE)
-        else:
-            assert lower == TIE or (lower == "Skinny") == (theirs > high)
-    told = {row[-1] for row in rows}
-    assert told == {"Skinny", "published", TIE, "published, in fewer bytes"}
+    told = {row[1]: row[-1] for row in rows}
+    assert told["Han et al. 2015, 12x"] == "Skinny"
+    assert told["Sparse VD 2017, 280x"] == "published"
+    assert told["MIRACLE 2019, random codes, 1.52 kB"].endswith("; published in fewer bytes")
 
 
-def size(name):
-    return float(name.removesuffix(" kB").rsplit(", ")[-1])
+@pytest.mark.parametrize(
+    ("error", "se", "lower"),
+    [
+        (1.21, None, "Skinny"),
+        (1.2, None, "not told apart"),
+        (1.0, None, "not told apart"),
+        (0.79, None, "published"),
+        (1.31, 0.05, "Skinny"),
+        (1.29, 0.05, "not told apart"),
+        (0.71, 0.05, "not told apart"),
+        (0.69, 0.05, "published"),
+    ],
+)
+def test_who_has_the_lower_error(write, error, se, lower):
+    ours = Summary(n=10, mean=1.0, sd=0.1, low=0.8, high=1.2)
+    assert write.beside_published._lower(ours, Cited("theirs", "-", error, se)) == lower
 
 
 def test_the_readme_names_the_best_of_the_other_methods(write):
-    methods = write._ending(write.loading.recorded("lenet").studies, "LeNet-5, methods")
+    methods = write.titled(write.loading.recorded("lenet").studies, "LeNet-5, methods")
     error = write.files_table.error
     for ratio in (12, 108):
         arms = {arm.label: arm for arm in methods.arms if arm.label.endswith(f"{ratio}x")}
@@ -190,19 +194,23 @@ def test_a_rival_is_ahead_where_iht_has_more_errors(write, points, told):
 
 def test_losses_are_told_where_there_are_any(write):
     lenets = write.loading.recorded("lenet").studies
-    claims = {study.title.split(", ")[1]: study for study in lenets if study.cited}
-    methods = write._ending(lenets, "LeNet-300-100, 90 epochs")
+    claims = {name: write.titled(lenets, name) for name in ("LeNet-300-100", "LeNet-5")}
+    methods = write.titled(lenets, "LeNet-300-100, 90 epochs")
+    narrow = {"MNIST": write.small.study_of(write.loading.studies("mnist"), "Baselines")}
     fewest = next(arm for arm in claims["LeNet-5"].arms if arm.label == "SDNN-280x")
     lost = {0.7: 1.5, 0.9: 6.0}
-    mlp, conv = claims["LeNet-300-100"], claims["LeNet-5"]
-    told = write.losses.sentence(mlp, methods, conv, fewest, (2.0, 1.2), lost)
+    told = write.losses.sentence(claims, methods, narrow, fewest, (2.0, 1.2), lost)
+    assert "and LeNet-5 with 12, 100, 108 and 280 times fewer weights make significantly" in told
+    assert "1.35 points behind gradual pruning on MNIST" in told
     assert "Sparse VD 2017 has 0.75 %" in told
     assert "2.00 kB at 1.20 %, is behind the 1.52 kB at 0.96 % of MIRACLE 2019" in told
-    assert "1.5 to 6.0 points of accuracy at 70 to 90 % sparsity" in told
-    best = dataclasses.replace(mlp, arms=mlp.arms[:3])
-    told = write.losses.sentence(best, methods, conv, fewest, (2.0, 0.9), lost)
+    assert "dense fine-tuning at 70 to 90 % sparsity" in told
+    best = dataclasses.replace(claims["LeNet-300-100"], arms=claims["LeNet-300-100"].arms[:3])
+    claims = {"LeNet-300-100": best, "LeNet-5": claims["LeNet-5"]}
+    told = write.losses.sentence(claims, methods, {}, fewest, (2.0, 0.9), lost)
+    assert "LeNet-300-100 with 2 " not in told  # which is as good as dense training
+    assert "NIN" not in told
     assert "MIRACLE" not in told
-    assert "significantly" not in told  # of SDNN-2x
 
 
 def test_a_pretrained_network_is_read_with_all_its_arms(write):

@@ -129,6 +129,10 @@ def test_dense_training_of_another_length_is_named():
     study = Study("t", "", (short, skinny), against="dense, short")
     said = finding(study, compare(study, 0.5), 0.5)
     assert said == 'More accurate than "dense, short": SDNN-2x.'
+    longer = arm("dense, longer", DENSE, shifted(2.0, (0.1, 0.0, 0.05, -0.05, 0.0)))
+    both = Study("t", "", (short, longer, skinny), against="dense, short")
+    said = finding(both, compare(both, 0.5), 0.5)
+    assert said == 'More accurate than "dense, short": “dense, longer”, SDNN-2x.'
     alike = Study("t", "", (arm("dense", DENSE, BASE), skinny), against="dense")
     assert finding(alike, compare(alike, 0.5), 0.5) == "More accurate than dense training: SDNN-2x."
 

@@ -147,7 +147,7 @@ def test_what_every_run_says_of_the_machine_is_shown_once(tmp_path, capsys, monk
         main([*TINY, "--runs", str(tmp_path), "--set", "precision=bf16", "--seeds", "0", "1"]) == 0
     )
     notes = [line for line in capsys.readouterr().out.splitlines() if "emulates" in line]
-    assert notes == ["this CPU only emulates bf16; fp32 would be faster"]
+    assert notes == ["this CPU only emulates bf16; --precision fp32 would be faster"]
 
 
 def test_a_live_display_shows_notes(tiny):

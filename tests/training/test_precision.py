@@ -82,7 +82,9 @@ def test_the_user_hears_of_it_once_and_not_when_it_goes_on(capabilities, tmp_pat
     first, second = Listening(breaks_off=True), Listening()
     with pytest.raises(KeyboardInterrupt):
         train(config, RunFolder(tmp_path), observer=first)
-    assert any("only emulates bf16; fp32 would be faster" in text for text in first.said)
+    assert any(
+        "only emulates bf16; --precision fp32 would be faster" in text for text in first.said
+    )
     train(config, RunFolder(tmp_path), observer=second)
     assert not any("emulates" in text for text in second.said)
 

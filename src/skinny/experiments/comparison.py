@@ -94,7 +94,7 @@ def finding(study: Study, rows: list[Row], margin: float) -> str:
     sets against each other, or which arm has the fewest errors."""
     if not any(row.arm.config.method == "dense" for row in rows):
         return _contrasted(contrasts(study)) or _best(rows)
-    told = [row for row in rows if row.difference is not None and row.arm.config.method != "dense"]
+    told = [row for row in rows if row.difference is not None]
     if not told:
         return "No arm can be compared with dense training at the same budget yet."
     if all(row.p != row.p for row in told):

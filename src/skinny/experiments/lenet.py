@@ -41,7 +41,7 @@ def lenet(data: str, scale: Scale) -> Experiment:
                 (2, 12, 20, 100, 108, 280),
                 published.LENET_5,
                 warmed=(280,),
-                once=(12, 280),
+                one_schedule=(12, 280),
             ),
             _budgets("LeNet-300-100", mlp, (2, 5, 12, 20, 40, 60, 100)),
             _methods("LeNet-300-100", mlp, (12, 56)),
@@ -99,11 +99,11 @@ def _claims(
     ratios: tuple[int, ...],
     cited: tuple[Cited, ...],
     warmed: tuple[int, ...] = (),
-    once: tuple[int, ...] = (),
+    one_schedule: tuple[int, ...] = (),
 ) -> Panel:
     """Dense training, the same with the learning rate restarted, and the paper's method. At the
     ratios `warmed` the rate rises after each restoration, with a control in which it does not; at
-    the ratios `once` one schedule, as plain dense training has it, is a control."""
+    the ratios `one_schedule` one for all epochs, as plain dense training has it, is a control."""
     plain = dense(base, restart_lr=False)
     control = dense(base, "dense, restarted", restart_lr=True)
     skinny, others = [], []
@@ -111,7 +111,7 @@ def _claims(
         arm = at_ratio(base, ratio)
         if ratio in warmed:
             others.append(replace(arm, label=f"{arm.label}, not warmed up"))
-        if ratio in once:
+        if ratio in one_schedule:
             single = replace(arm.config, restart_lr=False)
             others.append(Arm(f"{arm.label}, one schedule", single))
         if ratio in warmed:

@@ -18,12 +18,13 @@ SWAPPED = (
 
 class Cited(NamedTuple):
     """A row of a published table: millions of weights as printed; error in per cent, and its
-    standard error where there is one."""
+    standard error where there is one; the size of the weights' code."""
 
     model: str
     weights: str
     error: float
     se: float | None = None
+    kilobytes: float | None = None
 
 
 def _columns(
@@ -101,26 +102,25 @@ FIGURE1 = (
 )
 
 # LeNet-300-100 and LeNet-5 (Caffe). Where a ratio or a share was printed, its name has it and the
-# weights are 0.2662 and 0.4305 millions divided by it. Sparse Momentum's are those of its
-# repository (results/MNIST_compression_comparison_*.csv and plot_graphs.py), entropy-penalised
-# networks' those of TensorFlow Compression's tutorial, where more digits stand than in the papers;
-# Weightless and Bayesian Compression are cited from MIRACLE's table.
+# weights are 0.2662 and 0.4305 millions divided by it.
 LENET_SOURCES = (
     "Han, Pool, Tran, Dally: Learning both Weights and Connections for Efficient Neural Networks, "
     "2015; Han, Mao, Dally: Deep Compression, 2016; Guo, Yao, Chen: Dynamic Network Surgery for "
     "Efficient DNNs, 2016; Ullrich, Meeds, Welling: Soft Weight-Sharing for Neural Network "
     "Compression, 2017; Molchanov, Ashukha, Vetrov: Variational Dropout Sparsifies Deep Neural "
     "Networks (Sparse VD), 2017; Lee, Ajanthan, Torr: SNIP, 2019; Dettmers, Zettlemoyer: Sparse "
-    "Networks from Scratch (Sparse Momentum), 2019; Oktay, Ballé, Singh, Shrivastava: Scalable "
-    "Model Compression by Entropy Penalized Reparameterization, 2020; Havasi, Peharz, "
-    "Hernández-Lobato: Minimal Random Code Learning (MIRACLE), 2019; Reagen et al.: Weightless, "
-    "2018; Louizos, Ullrich, Welling: Bayesian Compression for Deep Learning, 2017"
+    "Networks from Scratch (Sparse Momentum), 2019, as in its repository; Oktay, Ballé, Singh, "
+    "Shrivastava: Scalable Model Compression by Entropy Penalized Reparameterization, 2020, as in "
+    "TensorFlow Compression's tutorial; Havasi, Peharz, Hernández-Lobato: Minimal Random Code "
+    "Learning (MIRACLE), 2019; Reagen et al.: Weightless, 2018, and Louizos, Ullrich, Welling: "
+    "Bayesian Compression for Deep Learning, 2017, both as in MIRACLE's table, the latter's size "
+    "computed there from a ratio"
 )
 
 LENET_300_100 = (
     Cited("dense, Han et al. 2015", "0.266", 1.64),
     Cited("Han et al. 2015, 12x", "0.022", 1.59),
-    Cited("Deep Compression 2016, quantised, 27 kB", "0.022", 1.58),
+    Cited("Deep Compression 2016, quantised, 27 kB", "0.022", 1.58, kilobytes=27.0),
     Cited("dense, Dynamic Network Surgery 2016", "0.266", 2.28),
     Cited("Dynamic Network Surgery 2016, 56x", "0.0048", 1.99),
     Cited("Soft weight sharing 2017, 64x, quantised", "-", 1.94),
@@ -132,15 +132,16 @@ LENET_300_100 = (
     Cited("Sparse Momentum 2019, 8.3 %", "0.022", 1.43, 0.02),
     Cited("Sparse Momentum 2019, 5 %", "0.013", 1.53, 0.02),
     Cited("Sparse Momentum 2019, 1.8 %", "0.0048", 1.98, 0.053),
+    Cited("Sparse Momentum 2019, 1.5 %", "0.0040", 2.05, 0.032),
     Cited("Sparse Momentum 2019, 1 %", "0.0027", 2.36, 0.044),
     Cited("dense, entropy-penalised 2020", "0.266", 1.6),
-    Cited("entropy-penalised 2020, quantised, 8.6 kB", "-", 1.9),
+    Cited("entropy-penalised 2020, quantised, 8.56 kB", "-", 1.9, kilobytes=8.56),
 )
 
 LENET_5 = (
     Cited("dense, Han et al. 2015", "0.431", 0.80),
     Cited("Han et al. 2015, 12x", "0.036", 0.77),
-    Cited("Deep Compression 2016, quantised, 44 kB", "0.036", 0.74),
+    Cited("Deep Compression 2016, quantised, 44 kB", "0.036", 0.74, kilobytes=44.0),
     Cited("dense, Dynamic Network Surgery 2016", "0.431", 0.91),
     Cited("Dynamic Network Surgery 2016, 108x", "0.0040", 0.91),
     Cited("Soft weight sharing 2017, 162x, quantised", "-", 0.97),
@@ -151,12 +152,16 @@ LENET_5 = (
     Cited("dense, Sparse Momentum 2019", "0.431", 0.58, 0.01),
     Cited("Sparse Momentum 2019, 9.3 %", "0.040", 0.64, 0.03),
     Cited("Sparse Momentum 2019, 5 %", "0.022", 0.69, 0.021),
+    Cited("Sparse Momentum 2019, 2 %", "0.0086", 0.76, 0.022),
     Cited("Sparse Momentum 2019, 1 %", "0.0043", 0.83, 0.04),
+    Cited("Sparse Momentum 2019, 0.9 %", "0.0039", 0.89, 0.033),
+    Cited("Sparse Momentum 2019, 0.5 %", "0.0022", 1.14, 0.024),
     Cited("Sparse Momentum 2019, 0.4 %", "0.0017", 1.40, 0.088),
     Cited("dense, entropy-penalised 2020", "0.431", 0.7),
-    Cited("entropy-penalised 2020, quantised, 2.8 kB", "-", 1.0),
-    Cited("Weightless 2018, quantised, 4.52 kB", "-", 1.0),
-    Cited("Bayesian Compression 2017, quantised, 2.3 kB", "-", 1.0),
-    Cited("MIRACLE 2019, random codes, 3.03 kB", "-", 0.69),
-    Cited("MIRACLE 2019, random codes, 1.52 kB", "-", 0.96),
+    Cited("entropy-penalised 2020, quantised, 2.84 kB", "-", 1.0, kilobytes=2.84),
+    Cited("Weightless 2018, quantised, 4.52 kB", "-", 1.0, kilobytes=4.52),
+    Cited("Bayesian Compression 2017, quantised, 2.3 kB", "-", 1.0, kilobytes=2.3),
+    Cited("dense, MIRACLE 2019", "0.431", 0.7),
+    Cited("MIRACLE 2019, random codes, 3.03 kB", "-", 0.69, kilobytes=3.03),
+    Cited("MIRACLE 2019, random codes, 1.52 kB", "-", 0.96, kilobytes=1.52),
 )

@@ -81,7 +81,9 @@ def train(
             packed.note_unpackable(session.model, session.dataset, watcher.note)
         _resume(session, position, folder, watcher)
         if position == Position() and precision.is_emulated(config.precision, session.device):
-            watcher.note(f"this CPU only emulates {config.precision}; fp32 would be faster")
+            watcher.note(
+                f"this CPU only emulates {config.precision}; --precision fp32 would be faster"
+            )
         watcher.begin(
             RunInfo(
                 config,

@@ -106,8 +106,8 @@ def lenet_300_100() -> Config:
 def lenet_5() -> Config:
     """Caffe's LeNet-5 on all of MNIST, 108 times smaller, three cycles in 21 epochs.
 
-    Each cycle has a schedule of the learning rate to itself. At 280x give --restore-warmup 1, and
-    more epochs.
+    Each cycle has a schedule of the learning rate to itself. At 280x give --sparsity and --r0
+    0.99643 with --restore-warmup 1; --epochs 63 --lr 0.1 --restore-warmup 4 makes fewer errors.
     """
     return replace(
         lenet_300_100(),

@@ -1,6 +1,5 @@
 """The figures of a study. Each function draws one, or gives None where there is nothing to draw."""
 
-import dataclasses
 import textwrap
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -10,10 +9,9 @@ import numpy as np
 from skinny.experiments.comparison import Row
 from skinny.experiments.report.curves import change_ratios, mean_curve, sparse_spans
 from skinny.experiments.report.drawing import Drawing
+from skinny.experiments.report.families import families
 from skinny.experiments.report.palette import LIGHT, SERIES
 from skinny.experiments.study import Result, Study
-from skinny.training import Config
-from skinny.training.config import canonical
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,11 +39,7 @@ def accuracy_against_sparsity(study: Study, rows: Sequence[Row], name: str) -> D
     if len({round(_removed(row.arm), 2) for row in pruned}) == 1:
         return None  # one above the other they would hide each other: see `accuracy_by_arm`
     broken = _broken_down(pruned)
-    families: list[list[Row]] = []
-    for row in pruned:
-        if row in broken:
-            continue
-        _join(row, families)
+    lines = families([row for row in pruned if row not in broken])
     tint = colours(study)
 
     def paint(axes: "Axes") -> None:
@@ -58,7 +52,7 @@ def accuracy_against_sparsity(study: Study, rows: Sequence[Row], name: str) -> D
                     100 - baseline.error.high, 100 - baseline.error.low,
                     color=LIGHT["dense"], alpha=0.12, lw=0,
                 )  # fmt: skip
-        for members in families:
+        for members in lines:
             members.sort(key=lambda row: _removed(row.arm))
             x = [100 * _removed(row.arm) for row in members]
             y = [100 - row.error.mean for row in members if row.error]
@@ -74,7 +68,7 @@ def accuracy_against_sparsity(study: Study, rows: Sequence[Row], name: str) -> D
         axes.set_ylabel(f"{study.judged_by} accuracy, %")
         _within(axes.get_xlim, axes.set_xlim)
         _within(axes.get_ylim, axes.set_ylim)
-        _legend(axes, len(families) + 1)
+        _legend(axes, len(lines) + 1)
 
     seen = ""
     if (best := _best(pruned, baseline)) is not None:
@@ -284,33 +278,6 @@ def kept_by_layer(study: Study, name: str) -> Drawing | None:
         "Share of non-zero weights in each layer from the input to the output, mean over seeds. "
         "A flat line is the paper's rule: every layer at the same sparsity.",
         paint,
-    )
-
-
-def _join(row: Row, families: list[list[Row]]) -> None:
-    """Add an arm to those that it differs from in nothing but sparsity. A line has one arm at each:
-    another of the same stands alone."""
-    for members in families:
-        others = [other.arm.config for other in members]
-        if _family(row.arm.config) == _family(others[0]) and row.arm.config.sparsity not in {
-            other.sparsity for other in others
-        }:
-            members.append(row)
-            return
-    families.append([row])
-
-
-def _family(config: Config) -> Config:
-    plain = canonical(config)
-    direct = plain.r0 is not None and plain.r0 == plain.sparsity
-    return dataclasses.replace(
-        plain,
-        sparsity=0.0,
-        r0=0.0 if direct else None,
-        layers=("own",) if plain.layers else (),
-        restore_warmup=0.0,  # which networks of few weights need
-        seed=0,
-        name="any",
     )
 
 
