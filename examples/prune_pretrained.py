@@ -245,6 +245,10 @@ def pretrained(state: dict[str, Tensor]) -> nn.Module:
 def read_images(folder: Path, which: slice) -> tuple[Tensor, Tensor]:
     """The largest square of each photograph of each class, uint8 [n, 3, SIZE, SIZE], and labels."""
     images, labels = [], []
+    if missing := [synset for synset in CLASSES if not (folder / synset).is_dir()]:
+        raise SystemExit(
+            f"there is no folder {folder / missing[0]}: --images is Imagenette's folder"
+        )
     for label, synset in enumerate(CLASSES):
         for path in sorted((folder / synset).iterdir())[which]:
             image = Image.open(path).convert("RGB")

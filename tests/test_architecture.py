@@ -106,3 +106,21 @@ def test_every_public_name_is_there():
     assert set(skinny.__all__) <= set(dir(skinny))
     with pytest.raises(AttributeError, match="no attribute 'nosuch'"):
         _ = skinny.nosuch
+
+
+def test_without_torch_a_public_name_tells_what_it_needs():
+    script = """
+import sys
+sys.modules["torch"] = None  # as if it were not installed
+import skinny
+for name in skinny.__all__:
+    try:
+        getattr(skinny, name)
+    except ModuleNotFoundError as error:
+        print(name, error)
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    told = dict(line.split(" ", 1) for line in run.stdout.splitlines())
+    assert {"IHT", "pack", "timeline"} <= told.keys()
+    assert not {"load", "size", "SkinnyError"} & told.keys()
+    assert all("needs torch: pip install 'skinny-nn[train]'" in text for text in told.values())

@@ -66,9 +66,15 @@ if not TYPE_CHECKING:  # to a type checker, a name that is not above is an error
         if name not in _HOME:
             raise AttributeError(f"module 'skinny' has no attribute {name!r}")
         module, _, attribute = _HOME[name].partition(":")
-        value = importlib.import_module(module)
-        if attribute:
-            value = getattr(value, attribute)
+        try:
+            value = importlib.import_module(module)
+            value = getattr(value, attribute) if attribute else value
+        except ModuleNotFoundError as error:
+            if error.name != "torch":
+                raise
+            raise ModuleNotFoundError(
+                f"skinny.{name} needs torch: pip install 'skinny-nn[train]'", name="torch"
+            ) from None
         globals()[name] = value
         return value
 

@@ -55,6 +55,25 @@ def test_a_pruned_network_becomes_small_and_comes_back_exactly(path):
         assert file.graph is not None
 
 
+@pytest.mark.parametrize("dynamic", [None, {"x": {1: "length"}}])
+def test_labels_are_as_many_as_classes(path, dynamic):
+    class Mean(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.head = nn.Linear(5, 3)
+
+        def forward(self, x):
+            return self.head(x.mean(1))
+
+    example = torch.rand(1, 4, 5)
+    with pytest.raises(SkinnyError, match="there are 2 labels, but the network scores 3 classes"):
+        pack(Mean(), path, example=example, labels="ab", dynamic=dynamic)
+    assert not os.path.exists(path)
+    pack(Mean(), path, example=example, labels=iter("abc"), dynamic=dynamic)
+    with packing.open(path) as file:
+        assert file.labels == list("abc")
+
+
 def test_what_is_too_wide_for_format_1_has_format_2(path):
     model, x = nn.Linear(70_000, 2), torch.rand(1, 70_000)
     pack(model, path, example=x)

@@ -23,6 +23,28 @@ CLOSURES = {
 }
 
 
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"timeline": 0.9}, "the timeline is 0.9; make one, such as skinny.timeline.sdnn"),
+        ({"budget": 0.9}, "the budget is 0.9; it may be 'erk'"),
+        ({"budget": "wide"}, "budget is 'wide'; allowed: uniform, erk, global"),
+        ({"model": network().state_dict()}, "the model is a OrderedDict: give IHT"),
+    ],
+)
+def test_what_iht_cannot_take_is_told(change, complaint):
+    model = network()
+    given = {"model": model, "optimizer": optimizer_for(model), "timeline": BY_STEP, **change}
+    with pytest.raises(SkinnyError, match=complaint):
+        IHT(**given)
+
+
+@pytest.mark.parametrize("sparsity", ["0.9", None, True, 90, float("nan")])
+def test_a_sparsity_is_a_share(sparsity):
+    with pytest.raises(SkinnyError, match="must lie in"):
+        timeline.sdnn(epochs=9, sparsity=sparsity)
+
+
 @pytest.mark.parametrize("kind", CLOSURES)
 def test_a_closure_sees_masked_weights_wherever_the_optimizer_evaluates_it(kind):
     model = network()

@@ -271,6 +271,13 @@ def test_state_of_another_timeline_or_model_is_refused():
         iht.load_state_dict(other_iht.state_dict())
 
 
+def test_layers_of_another_shape_are_named():
+    narrow, wide = nn.Sequential(nn.Linear(3, 4)), nn.Sequential(nn.Linear(3, 5))
+    state = IHT(wide, optimizer_for(wide), LINE).state_dict()
+    with pytest.raises(SkinnyError, match=r"its 0.weight has the shape \[5, 3\], the model's \["):
+        IHT(narrow, optimizer_for(narrow), LINE).load_state_dict(state)
+
+
 def test_state_of_other_layers_is_refused_before_there_is_a_mask():
     model = network()
     iht = IHT(model, optimizer_for(model), LINE)

@@ -25,6 +25,7 @@ def tensors(rng):
 def test_a_file_is_as_small_as_wanted_and_hardly_smaller(tensors, tmp_path, size):
     chosen = packing.write_within(size, tmp_path / "a.skinny", tensors, labels=["x"])
     assert 0.8 * size < (tmp_path / "a.skinny").stat().st_size <= size
+    assert kinds_that_fit(tensors, tmp_path, size) == chosen
     assert [path.name for path in tmp_path.iterdir()] == ["a.skinny"]
     with packing.open(tmp_path / "a.skinny") as file:
         file.verify()
@@ -41,6 +42,36 @@ def test_a_size_that_is_no_limit_changes_nothing(tensors, tmp_path):
     packing.write(tmp_path / "exact.skinny", tensors)
     packing.write_within(10**7, tmp_path / "a.skinny", tensors)
     assert (tmp_path / "a.skinny").read_bytes() == (tmp_path / "exact.skinny").read_bytes()
+
+
+def kinds_that_fit(tensors, folder, size):
+    """The most bits, by the price of a byte, whose file is small enough: each price is tried."""
+    offered = {name: fit.options(name, array) for name, array in tensors.items()}
+    best = None
+    for left in range(0, 2 * size, size // 100):
+        kinds = fit.choose(offered, left)
+        packing.write(folder / "trial.skinny", tensors, values=kinds, labels=["x"])
+        if (folder / "trial.skinny").stat().st_size <= size:
+            best = kinds
+        (folder / "trial.skinny").unlink()
+    return best
+
+
+def test_the_smallest_size_can_be_had_and_an_error_names_it(tensors, tmp_path):
+    path = tmp_path / "a.skinny"
+    with pytest.raises(SkinnyError, match=r"with the fewest bits it has ([\d,]+)") as error:
+        packing.write_within(5000, path, tensors)
+    least = int(str(error.value).split("it has ")[1].split(";")[0].replace(",", ""))
+    packing.write_within(least, path, tensors)
+    assert path.stat().st_size == least
+    with pytest.raises(SkinnyError, match="no file can be"):
+        packing.write_within(least - 1, path, tensors)
+
+
+@pytest.mark.parametrize("size", ["25kB", 25e3, True])
+def test_a_size_is_a_number_of_bytes(tensors, tmp_path, size):
+    with pytest.raises(SkinnyError, match="must be a whole number of bytes"):
+        packing.write_within(size, tmp_path / "a.skinny", tensors)
 
 
 def test_too_small_is_an_error_and_the_old_file_stays(tensors, tmp_path):

@@ -96,7 +96,7 @@ BAD = {
     "preprocessing that is none": (
         {"tensors": TENSORS, "preprocessing": []},
         ManifestError,
-        "must have the fields",
+        "must be a table of fields",
     ),
     "a hash that is no text": ({"tensors": TENSORS, "config_hash": 1}, ManifestError, "hash"),
     "a record that is no table": ({"tensors": TENSORS, "sparsity": [1]}, ManifestError, "record"),

@@ -118,11 +118,15 @@ def test_every_truncation_is_noticed(path):
         path.write_bytes(good[:length])
         with pytest.raises(FormatError):
             packing.open(path)
+    path.write_bytes(good[:100])
+    with pytest.raises(NotPackedError, match="ends after 100; it may have been cut off"):
+        packing.open(path)
 
 
 def test_errors_name_the_file(path):
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(FormatError, match=r"model\.skinny: the parts end at byte"):
+    said = r"model\.skinny: the parts end at byte .* bytes; it has been cut off"
+    with pytest.raises(FormatError, match=said):
         packing.open(path)
 
 

@@ -17,8 +17,8 @@ from skinny.printable import aligned, printable
 class Arguments:
     """Show per layer and in total what a packed file takes, beside gzip and xz.
 
-    bound: the least that values and randomly placed positions can take. gzip, xz: what these make
-    of the same tensors, dense. ratio: dense to packed.
+    bound: what randomly placed positions and uncoded values take at least; a code for the values
+    takes less. gzip, xz: what these make of the same tensors, dense. ratio: dense to packed.
 
     Example: skinny size runs/demo-1a2b3c4d/model.skinny
     """
@@ -26,7 +26,7 @@ class Arguments:
     file: tyro.conf.Positional[Path]
     """The packed file."""
     compare: bool = True
-    """Run gzip and xz for comparison; takes minutes for large networks."""
+    """Whether gzip and xz are run for comparison, which takes minutes for large networks."""
     json: bool = False
     """Print JSON, sizes in bytes."""
 

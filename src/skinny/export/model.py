@@ -13,7 +13,7 @@ from skinny.errors import SkinnyError
 from skinny.export.examples import Dynamic, Examples
 from skinny.export.int8 import Calibration, Report, to_int8
 from skinny.export.onnx import read_graph
-from skinny.export.stored import CONSTANT, Stored, graph_record, with_constants
+from skinny.export.stored import CONSTANT, Stored, check_labels, graph_record, with_constants
 from skinny.export.tensors import to_arrays, to_tensor
 from skinny.export.torch_import import UnsupportedOperationError, take_graph
 from skinny.graph import Graph
@@ -73,6 +73,7 @@ def pack(
         calibration = find(original(model)) or None
     if compute != "fp32":
         _check_compute(compute, calibration, size)
+    labels = None if labels is None else list(labels)
     lossy = values != "exact" or size is not None
     report: Report | None = None
     graph: Mapping[str, Any] | None = None
@@ -86,7 +87,7 @@ def pack(
             tensors = {**arrays, **more}
         elif lossy:
             tensors = _without_dead(own, arrays, arrays)
-        graph, format_ = graph_record(own, Stored(tensors))
+        graph, format_ = _described(own, Stored(tensors), labels)
     elif isinstance(model, nn.Module):
         model = original(model)
         warn_if_unfinished(model)
@@ -107,7 +108,7 @@ def pack(
                 tensors |= more
             elif lossy:
                 tensors = _without_dead(taken, tensors, state)
-            graph, format_ = graph_record(taken, Stored(state))
+            graph, format_ = _described(taken, Stored(state), labels)
     else:
         if compute != "fp32":
             raise SkinnyError("a state_dict has no graph to compute in int8; pass the model itself")
@@ -128,6 +129,14 @@ def pack(
         kinds = _kinds(values, graph) if report is not None else values
         packing.write(path, tensors, values=kinds, signed_zeros=signed_zeros, **described)
     return report
+
+
+def _described(
+    graph: Graph, tensors: Stored, labels: list[str] | None
+) -> tuple[dict[str, Any], int]:
+    if labels is not None:
+        check_labels(labels, graph, tensors)
+    return graph_record(graph, tensors)
 
 
 def _without_dead(

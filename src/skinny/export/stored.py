@@ -1,13 +1,15 @@
 """A graph with its tensors, on the way to a file."""
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from skinny.errors import SkinnyError
 from skinny.graph import Graph, Spec, to_json
 from skinny.graph.format1 import to_format1
 from skinny.graph.registry import operation
+from skinny.graph.specialize import specialize
 from skinny.graph.values import Array
 from skinny.packing.errors import GraphError
 from skinny.packing.graph import check
@@ -41,6 +43,23 @@ def graph_record(graph: Graph, tensors: Stored) -> tuple[dict[str, Any], int]:
         with contextlib.suppress(GraphError):  # format 1 has narrower limits of sizes
             return check(simple, tensors.shape), 1
     return to_json(graph), 2
+
+
+def check_labels(labels: Sequence[str], graph: Graph, tensors: Stored) -> None:
+    """Raises a SkinnyError if the network scores another number of classes."""
+    shapes = {
+        value.name: tuple(2 if isinstance(side, str) else side for side in value.shape)
+        for value in graph.inputs
+    }
+    try:
+        specs = specialize(graph, shapes, tensors.spec, tensors.array).specs
+    except GraphError:  # free sizes that cannot be two
+        return
+    output = specs[graph.outputs[0]]
+    if len(graph.outputs) == 1 and output.ndim == 2 and output.shape[1] != len(labels):
+        raise SkinnyError(
+            f"there are {len(labels)} labels, but the network scores {output.shape[1]} classes"
+        )
 
 
 def with_constants(graph: Graph, extra: Mapping[str, T]) -> tuple[Graph, dict[str, T]]:

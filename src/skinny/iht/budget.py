@@ -19,9 +19,13 @@ Rules = Mapping[str, float | int]  # name pattern -> a sparsity (float) or a cou
 
 
 def check_sparsity(sparsity: float, what: str = "sparsity") -> float:
-    if isinstance(sparsity, bool) or not 0.0 <= sparsity < 1.0:
+    try:
+        possible = not isinstance(sparsity, bool) and 0.0 <= sparsity < 1.0
+    except TypeError:  # no number
+        possible = False
+    if not possible:
         raise SkinnyError(
-            f"{what} is {sparsity}, but must lie in [0, 1): it is the fraction of weights removed"
+            f"{what} is {sparsity!r}, but must lie in [0, 1): it is the fraction of weights removed"
         )
     return float(sparsity)
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from skinny.errors import SkinnyError
-from skinny.iht import attached, patterns, ranks, summary
+from skinny.iht import arguments, attached, patterns, ranks, summary
 from skinny.iht import budget as budgets
 from skinny.iht import masks as masking
 from skinny.iht import state as states
@@ -83,12 +83,7 @@ class IHT:
         on_event: Callable[["IHT", Event], None] | None = None,
         state: Mapping[str, Any] | None = None,
     ) -> None:
-        _one_of("score", score, ("magnitude", "random"))
-        _one_of("restore", restore, ("zero", "last"))
-        if isinstance(budget, str):
-            _one_of("budget", budget, ("uniform", "erk", "global"))
-        elif pattern is not None and ":" in pattern:
-            raise SkinnyError(f"the pattern {pattern} is the budget of every layer: give no other")
+        arguments.check(model, timeline, budget, pattern, score, restore)
         self.timeline = timeline
         self.masks: masking.Masks | None = None
         self.history: deque[MaskUpdate] = deque(maxlen=HISTORY)
@@ -384,8 +379,3 @@ class IHT:
         for _ in range(done if self.timeline.unit == "step" else 0):
             self._cursor.position += 1
             self._enter(self._cursor.position)
-
-
-def _one_of(what: str, given: object, allowed: tuple[str, ...]) -> None:
-    if given not in allowed:
-        raise SkinnyError(f"{what} is {given!r}; allowed: {', '.join(allowed)}")

@@ -81,11 +81,14 @@ def check_fits(state: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
         named = shapes(tensors or {}) or ours["layers"]
         if state["layers"] != ours["layers"] or named != ours["layers"]:
             raise SkinnyError(
-                f"this IHT state was made for other layers: it has {', '.join(state['layers'])}; "
-                f"the model has {', '.join(ours['layers'])}"
+                f"this IHT state was made for other layers: {_apart(state, ours['layers'])}"
             )
     if state["unit"] != ours["unit"] or state["spans"] != ours["spans"]:
-        raise SkinnyError("this IHT state was made with another timeline")
+        raise SkinnyError(
+            f"this IHT state was made with another timeline: it has {len(state['spans'])} spans in "
+            f"{state['unit']}s, this IHT has {len(ours['spans'])} in {ours['unit']}s, or of other "
+            "lengths or sparsities"
+        )
     for option in ("budget", "pattern", "quantize", "score", "restore", "seed"):
         if state[option] != ours[option]:
             raise SkinnyError(
@@ -98,6 +101,17 @@ def check_fits(state: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
             raise SkinnyError(f"this is not the state of an IHT: its {name!r} is {value!r:.40}")
     if state["span"] >= len(ours["spans"]):
         raise SkinnyError(f"this IHT state is in span {state['span']}, which its timeline has not")
+
+
+def _apart(state: Mapping[str, Any], own: Mapping[str, list[int]]) -> str:
+    """How saved layers differ: in their names, or in the first one whose shape does."""
+    for found in (state["layers"], shapes(state["masks"] or {}), shapes(state["before"] or {})):
+        if found and list(found) != list(own):
+            return f"it has {', '.join(found)}; the model has {', '.join(own)}"
+        for name, shape in found.items():
+            if shape != own[name]:
+                return f"its {name} has the shape {shape}, the model's {own[name]}"
+    return "their shapes differ"
 
 
 def check_whole(

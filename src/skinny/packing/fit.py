@@ -25,6 +25,7 @@ WEIGHTS: tuple[Values, ...] = (
 VECTORS: tuple[Values, ...] = ("exact", "bf16")  # a variance may be too small for fp16
 _PART = 20  # bytes of the header and the manifest, for a part
 _HALVINGS = 60
+_TRIALS = 6
 
 
 class Option(NamedTuple):
@@ -62,30 +63,49 @@ def write_within(
 ) -> dict[str, Values]:
     """What `writer.write` does, in a file of at most `size` bytes, with the values it takes; the
     kind of each tensor. An error, and no file, if the fewest bits are too many."""
+    if isinstance(size, bool) or not isinstance(size, int):
+        raise SkinnyError(f"size is {size!r:.40}, but must be a whole number of bytes")
     arrays = dict(tensors)
     offered = {name: options(name, array) for name, array in arrays.items()}
-    path, left = Path(path), size
-    with beside(path) as trial:
-        while True:
-            try:
-                chosen = choose(offered, left)
-            except SkinnyError as problem:
-                raise SkinnyError(f"no file can be {size:,} bytes small: {problem}") from None
-            write(trial, arrays, values=chosen, **described)
-            over = trial.stat().st_size - size
-            if over <= 0:
-                return chosen
-            left -= over  # what header, graph and labels take
+    with beside(Path(path)) as trial:
+
+        def taken(kinds: dict[str, Values]) -> int:
+            write(trial, arrays, values=kinds, **described)
+            return trial.stat().st_size
+
+        last = best = choose(offered, 0)
+        bytes_ = taken(best)
+        if bytes_ > size:
+            raise SkinnyError(
+                f"no file can be {size:,} bytes small: with the fewest bits it has {bytes_:,}; "
+                "allow more, or prune further"
+            )
+        # What header, graph and labels take is known of a file that is written, and differs with
+        # what is chosen: files with more bits are tried until none fits better.
+        left = size - bytes_ + estimate(offered, best)
+        for _ in range(_TRIALS):
+            last = choose(offered, left)
+            bytes_ = taken(last)
+            if bytes_ <= size:
+                if last == best:
+                    break
+                best = last
+            left += size - bytes_
+        if last != best:
+            taken(best)
+    return best
+
+
+def estimate(offered: Mapping[str, list[Option]], kinds: Mapping[str, Values]) -> int:
+    """About how many bytes the tensors take."""
+    return sum(
+        option.size for name, own in offered.items() for option in own if option.kind == kinds[name]
+    )
 
 
 def choose(offered: Mapping[str, list[Option]], size: int) -> dict[str, Values]:
-    """The kind of each tensor, all tensors together within `size` bytes."""
-    smallest = sum(min(option.size for option in own) for own in offered.values())
-    if smallest > size:
-        raise SkinnyError(
-            f"the tensors take {smallest:,} bytes with the fewest bits, and {size:,} are left for "
-            "them: allow more, or prune further"
-        )
+    """The kind of each tensor, all tensors together within `size` bytes, or as small as they can
+    be."""
     low, high = -40.0, 10.0  # powers of ten of the price
     for _ in range(_HALVINGS):
         middle = (low + high) / 2

@@ -46,9 +46,14 @@ def read_header(file: Bytes) -> Header:
     """
     size = len(file)
     length = int.from_bytes(file[:PREFIX], "little")
-    if size < PREFIX or length > size - PREFIX or file[PREFIX : PREFIX + 1] != b"{":
+    if size < PREFIX or file[PREFIX : PREFIX + 1] != b"{":
         raise NotPackedError(
             "this is not a packed model: it does not begin as safetensors files do"
+        )
+    if length > size - PREFIX:
+        raise NotPackedError(
+            f"this is not a whole packed model: its header has {length} bytes, but the file ends "
+            f"after {size}; it may have been cut off"
         )
     if length > LARGEST_HEADER:
         raise HeaderError(f"a header of {length} bytes is larger than {LARGEST_HEADER} bytes")
@@ -132,4 +137,5 @@ def _check_cover(parts: dict[str, Part], start: int, size: int) -> None:
             raise HeaderError(f"{name!r} begins at byte {part.begin}, but its place is byte {at}")
         at = part.end
     if at != size:
-        raise HeaderError(f"the parts end at byte {at}, but the file has {size} bytes")
+        cut = "; it has been cut off" if at > size else ""
+        raise HeaderError(f"the parts end at byte {at}, but the file has {size} bytes{cut}")

@@ -30,8 +30,13 @@ def complete(record: dict[str, Any]) -> dict[str, Any]:
 
 def check(record: object, error: type[FormatError] = ManifestError) -> dict[str, Any]:
     """The record, if every field is there and sensible; else an `error` names one that is not."""
-    if not isinstance(record, dict) or set(record) != FIELDS:
-        raise error(f"preprocessing must have the fields {', '.join(sorted(FIELDS))}")
+    if not isinstance(record, dict):
+        raise error("preprocessing must be a table of fields")
+    if unknown := [field for field in record if field not in FIELDS]:
+        known = ", ".join(sorted(FIELDS))
+        raise error(f"preprocessing has the unknown field {unknown[0]!r:.80}; it may have {known}")
+    if missing := sorted(FIELDS - set(record)):
+        raise error(f"preprocessing lacks {missing[0]}")
     mean, std = record["mean"], record["std"]
     rules = {
         "input": record["input"] in ("uint8", "float32"),

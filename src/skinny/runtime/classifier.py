@@ -54,6 +54,11 @@ class Classifier(ABC):
             raise SkinnyError(f"threads={count!r} is not possible; it may be 1 to 1024")
         self._threads = count
 
+    def __repr__(self) -> str:
+        inputs = ", ".join(f"{name} {list(shape)}" for name, shape in self.inputs.items())
+        classes = "" if self.labels is None else f", {len(self.labels)} labels"
+        return f"<{type(self).__name__} of {inputs}{classes}>"
+
     def label(self, index: int) -> str:
         """The name of a class; its number where the file has no labels."""
         known = self.labels is not None and index < len(self.labels)

@@ -20,7 +20,7 @@ class InputError(SkinnyError):
 
 NO_FILES = (
     "this network takes no image files, because its file says nothing of preprocessing for uint8 "
-    "images; pack it with preprocessing={'mean': [...], 'std': [...]}"
+    "images; if its input is images, pack it with preprocessing={'mean': [...], 'std': [...]}"
 )
 
 
