@@ -282,10 +282,10 @@ def kept_by_layer(study: Study, name: str) -> Drawing | None:
 
 
 def _broken_down(rows: Sequence[Row]) -> list[Row]:
-    """Rows with ten times the errors of the best and ten points more, beside which the differences
+    """Rows with ten times the errors of the best and five points more, beside which the differences
     of the others could not be seen."""
     best = min(row.error.mean for row in rows if row.error)
-    most = max(10 * best, best + 10)
+    most = max(10 * best, best + 5)
     return [row for row in rows if row.error and row.error.mean > most]
 
 
