@@ -74,6 +74,21 @@ def test_labels_are_as_many_as_classes(path, dynamic):
         assert file.labels == list("abc")
 
 
+def test_labels_where_a_free_size_cannot_be_small(path):
+    class Windows(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv1d(4, 3, 5)
+
+        def forward(self, x):
+            return self.conv(x).mean(2)
+
+    dynamic = {"x": {2: "length"}}
+    pack(Windows(), path, example=torch.rand(1, 4, 9), labels="abc", dynamic=dynamic)
+    with packing.open(path) as file:
+        assert file.labels == list("abc")
+
+
 def test_what_is_too_wide_for_format_1_has_format_2(path):
     model, x = nn.Linear(70_000, 2), torch.rand(1, 70_000)
     pack(model, path, example=x)

@@ -53,7 +53,7 @@ def check_labels(labels: Sequence[str], graph: Graph, tensors: Stored) -> None:
     }
     try:
         specs = specialize(graph, shapes, tensors.spec, tensors.array).specs
-    except GraphError:  # free sizes that cannot be two
+    except SkinnyError:  # free sizes that cannot be two
         return
     output = specs[graph.outputs[0]]
     if len(graph.outputs) == 1 and output.ndim == 2 and output.shape[1] != len(labels):

@@ -87,8 +87,8 @@ def write_within(
             last = choose(offered, left)
             bytes_ = taken(last)
             if bytes_ <= size:
-                if last == best:
-                    break
+                if last == best or size - bytes_ <= size // 1000:
+                    return last
                 best = last
             left += size - bytes_
         if last != best:
