@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+import skinny
 from skinny.training import RunFolder, Silent, recipe, train
 from skinny.training.config import without_model_options
 
@@ -82,3 +83,10 @@ def test_a_network_that_cannot_be_packed_is_told_so_before_it_is_trained(diary_o
 
 def test_nothing_is_said_of_a_network_that_can_be_packed(diary_of):
     assert diary_of("return self.layer(x.flatten(1))") == ["epoch 0"]
+
+
+def test_a_network_of_more_classes_than_the_data_have_is_packed_without_labels(diary_of, tmp_path):
+    entries = diary_of("return torch.nn.functional.pad(self.layer(x.flatten(1)), (0, 3), value=-9)")
+    said = "packed without labels: there are 10 labels, but the network scores 13 classes"
+    assert entries == ["epoch 0", said]
+    assert skinny.load(tmp_path / "run" / "model.skinny").labels is None

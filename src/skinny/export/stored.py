@@ -45,8 +45,12 @@ def graph_record(graph: Graph, tensors: Stored) -> tuple[dict[str, Any], int]:
     return to_json(graph), 2
 
 
+class LabelsError(SkinnyError):
+    """Not as many labels as classes that the network scores."""
+
+
 def check_labels(labels: Sequence[str], graph: Graph, tensors: Stored) -> None:
-    """Raises a SkinnyError if the network scores another number of classes."""
+    """Raises a `LabelsError` if the network scores another number of classes."""
     shapes = {
         value.name: tuple(2 if isinstance(side, str) else side for side in value.shape)
         for value in graph.inputs
@@ -57,7 +61,7 @@ def check_labels(labels: Sequence[str], graph: Graph, tensors: Stored) -> None:
         return
     output = specs[graph.outputs[0]]
     if len(graph.outputs) == 1 and output.ndim == 2 and output.shape[1] != len(labels):
-        raise SkinnyError(
+        raise LabelsError(
             f"there are {len(labels)} labels, but the network scores {output.shape[1]} classes"
         )
 

@@ -12,6 +12,7 @@ from torch import nn
 from skinny import data
 from skinny.export import UnsupportedOperationError, check, pack, unpack
 from skinny.export.model import Compute
+from skinny.export.stored import LabelsError
 from skinny.iht.input_range import find
 from skinny.packing import Values
 from skinny.training.config import Config
@@ -91,7 +92,12 @@ def pack_trained(
             if compute == "int8":
                 described["calibration"] = find(model) or calibration_batches(config, dataset)
             example = _example(model, dataset)
-            report = pack(model, path, example=example, compute=compute, **described)
+            try:
+                report = pack(model, path, example=example, compute=compute, **described)
+            except LabelsError as error:  # a network of more classes, fine-tuned
+                note(f"packed without labels: {error}")
+                described["labels"] = None
+                report = pack(model, path, example=example, compute=compute, **described)
             if report is not None:
                 note(f"layers in int8:\n{report}")
             return
