@@ -17,12 +17,12 @@ REST = 0.03  # seconds between contenders: some engines' threads spin for a whil
 Burst = Callable[[int], list[float]]  # as many calls as asked for, and the seconds of each
 
 
-def describe_machine(*packages: str) -> str:
+def describe_machine(*packages: str, threads: int = THREADS) -> str:
     """Processor, cores and versions, in one line."""
     processor = platform.processor() or platform.machine()
     if Path("/proc/cpuinfo").exists():
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+        facts = dict(map(str.strip, line.split(":", 1)) for line in lines if ":" in line)
         flags = next((line for line in lines if line.startswith("flags")), "")
         simd = [name for name in ("avx2", "avx512f") if f" {name}" in flags]
         if "hide_avx512" in os.environ.get("LD_PRELOAD", ""):
@@ -32,7 +32,10 @@ def describe_machine(*packages: str) -> str:
                 "AVX-512 switched off in Skinny, torch, OpenVINO and DeepSparse, if they heed "
                 "their switches; ONNX Runtime has none"
             )
-        processor = f"{names[0] if names else processor} ({', '.join(simd) or 'no AVX2'})"
+        named = [facts.get("model name", processor)]
+        kinds = {"family": "cpu family", "model": "model"}  # of x86; others are named whole
+        named += [f"{kind} {facts[key]}" for kind, key in kinds.items() if key in facts]
+        processor = f"{', '.join(named)} ({', '.join(simd) or 'no AVX2'})"
     found = []
     for package in packages:
         try:
@@ -40,7 +43,7 @@ def describe_machine(*packages: str) -> str:
         except PackageNotFoundError:
             found.append(f"{package} not installed")
     return (
-        f"{processor}, {os.cpu_count()} cores, {THREADS} threads used, "
+        f"{processor}, {os.cpu_count()} cores, threads used: {threads}, "
         f"Python {platform.python_version()}, {', '.join(found)}"
     )
 

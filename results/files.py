@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from files_table import ENGINES
 
 from skinny import data
 from skinny.data import Batches
@@ -37,6 +38,9 @@ from skinny.training.config import Config, identity
 from skinny.training.evaluation import evaluate
 from skinny.training.loading import TrainedRun
 from skinny.training.packed import accuracies, calibration_batches, pack_trained
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for the repository's own parts
+from benchmarks.common import describe_machine
 
 HERE = Path(__file__).parent
 CODECS = HERE.parent / ".venv-codecs/bin/python"
@@ -166,7 +170,8 @@ def timed(run: Path) -> Iterator[dict[str, Any]]:
         bench = [sys.executable, "-m", "skinny", "bench", str(run / "model.skinny")]
         bench += ["--threads", "1", "--rounds", "100", "--json"]
         told = subprocess.run(bench, check=True, capture_output=True, text=True)
-        yield {"milliseconds": json.loads(told.stdout)["median_ms"]}
+        machine = describe_machine(*ENGINES, "numpy", threads=1)
+        yield {"milliseconds": json.loads(told.stdout)["median_ms"], "machine": machine}
 
 
 if __name__ == "__main__":

@@ -33,11 +33,13 @@ def read_files(path: Path) -> Files:
     return found
 
 
-def read_times(path: Path) -> Times:
-    if not path.exists():
-        return {}
-    entries = map(json.loads, path.read_text("utf-8").splitlines())
-    return {entry["run"]: entry["milliseconds"] for entry in entries}
+def read_times(path: Path) -> tuple[Times, str]:
+    """The times, and the machine that all of them were measured on."""
+    entries = [*map(json.loads, path.read_text("utf-8").splitlines())]
+    machines = {entry["machine"] for entry in entries}
+    if len(machines) != 1:
+        raise ValueError(f"{path}: times of different machines, {machines}; time all on one")
+    return {entry["run"]: entry["milliseconds"] for entry in entries}, machines.pop()
 
 
 def point(arm: Result, files: Files, values: str) -> tuple[float, float] | None:
@@ -66,17 +68,24 @@ def milliseconds(arm: Result, times: Times) -> dict[str, float] | None:
 
 def table(study: Study, files: Files, times: Times) -> str:
     """A row for each arm: kB and error for every way to store its weights, and milliseconds."""
-    head = ["arm", "n", *(f"{text}: kB, error" for text in _ROUNDED.values())]
-    head += ["ms in Skinny", *(f"ms in {name}" for name in ENGINES.values())]
+    ways = {
+        values: text
+        for values, text in _ROUNDED.items()
+        if any(point(arm, files, values) for arm in study.arms)
+    }
+    head = ["arm", "n", *(f"{text}: kB, error" for text in ways.values())]
+    if times:
+        head += ["ms in Skinny", *(f"ms in {name}" for name in ENGINES.values())]
     rows = [head, ["---", *["---:"] * (len(head) - 1)]]
     for arm in study.arms:
         packed = sum(identity(run.config) in files for run in arm.runs)
         if not packed:
             continue
-        cells = [_cell(point(arm, files, values)) for values in _ROUNDED]
-        taken = milliseconds(arm, times)
-        engines = [f"{taken[name]:.3f}" if taken else "–" for name in ("skinny", *ENGINES)]
-        rows.append([arm.label, str(packed), *cells, *engines])
+        cells = [_cell(point(arm, files, values)) for values in ways]
+        if times:
+            taken = milliseconds(arm, times)
+            cells += [f"{taken[name]:.3f}" if taken else "–" for name in ("skinny", *ENGINES)]
+        rows.append([arm.label, str(packed), *cells])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
