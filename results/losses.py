@@ -1,115 +1,176 @@
-"""Where the method loses, in one sentence, computed from the records."""
+"""Where the method loses, computed from the records."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import files_table
-from readme import best_other
+from beside_published import Beside
+from files_table import Files
+from readme import Line, p_text
 
-from skinny.experiments.comparison import compare
-from skinny.experiments.statistics import Difference, paired
+from skinny.experiments.arms import times
+from skinny.experiments.comparison import ALPHA, Row, compare, contrasts
 from skinny.experiments.study import Result, Study
+from skinny.training.config import identity
+
+Compared = tuple[Study, float]  # and the points of accuracy that count as equal
+_RUINED = 5.0  # points of error
+_RANDOM = "random masks"
+# of a setting that stands in more than one study, the first of these counts
+_VERDICTS = ("better", "worse", "equivalent", "no worse", "undecided", "one seed")
 
 
-def sentence(
-    claims: Mapping[str, Study],
-    methods: Study,
-    narrow: Mapping[str, Study],
-    fewest: Result,
-    smallest: tuple[float, float] | None,
-    pretrained: Mapping[float, float],
-) -> str:
-    """claims: the LeNets' studies, with published rows; methods: LeNet-300-100's that has other
-    methods, too; narrow: {data: the study of methods on narrow NINs}; fewest: LeNet-5 at 280x;
-    smallest: (kB, error in per cent) of the smallest LeNet-5; pretrained: {sparsity: points of
-    accuracy that IHT costs MobileNetV2}."""
-    clauses = [*_against_dense(claims), *_against_methods(methods, "SDNN-56x")]
-    clauses += _against_methods_on_narrow(narrow, "SDNN-10x")
-    clauses += _against_published(claims["LeNet-5"], fewest, "Sparse VD 2017, 280x")
-    clauses += _against_size(claims["LeNet-5"], smallest)
-    points, sparsities = sorted(pretrained.values()), sorted(pretrained)
-    clauses.append(
-        f"MobileNetV2, fine-tuned on photographs, loses {points[0]:.1f} to {points[-1]:.1f} points "
-        f"of accuracy against dense fine-tuning at {100 * sparsities[0]:.0f} to "
-        f"{100 * sparsities[-1]:.0f} % sparsity"
+def sentence(studies: Iterable[Compared], lines: Iterable[Line], where: str) -> str:
+    """In a few words. studies: all that have dense training; lines: the rows of the README's table;
+    where: the page that has the list of losses."""
+    verdicts: dict[str, set[str]] = {}  # of each setting
+    for study, margin in studies:
+        for row in compare(study, margin):
+            if _is_iht(row):
+                setting = identity(replace(row.arm.config, seed=0))
+                verdicts.setdefault(setting, set()).add(row.verdict)
+    counted = [min(found, key=_VERDICTS.index) for found in verdicts.values()]
+    better, worse, alike, no_worse, *_ = (counted.count(one) for one in _VERDICTS)
+    alike += no_worse
+    beside = [line for line in lines if line.rival is not None]
+    ahead = sum(line.rival.ahead > 0 for line in beside if line.rival)
+    return (
+        f"Pruning costs accuracy: of {len(counted)} settings of IHT (LeNets, NIN, airnet, "
+        f"AlexNet), {better or 'none'} {'are' if better > 1 else 'is'} significantly more accurate "
+        f"than dense training of the same length, {worse} are less, {alike} are equivalent, and "
+        f"{len(counted) - better - worse - alike} are not told apart; another method of pruning "
+        f"has fewer errors in {ahead} of {len(beside)} rows of the table, significantly in "
+        f"{sum(line.beaten for line in beside)} ([where it loses]({where}#where-it-loses))."
     )
-    return f"It also loses: {'; '.join(clauses)}."
 
 
-def _against_dense(claims: Mapping[str, Study]) -> list[str]:
-    told = []
-    for network, study in claims.items():
-        # variants of an arm, which have a comma in their label, are in the tables only
-        rows = [row for row in compare(study, margin=0.2) if ", " not in row.arm.label]
-        worse = [files_table.short(row.arm) for row in rows if row.verdict == "worse"]
-        if worse:
-            times = _listed(name.removesuffix("x") for name in worse)
-            told.append(f"{network} with {times} times fewer weights")
-    if not told:
-        return []
-    return [f"{_listed(told)} make significantly more errors than dense training"]
+def section(
+    main: Mapping[str, Compared],
+    methods: Mapping[str, Study],
+    everything: Iterable[tuple[str, Study]],
+    published: Sequence[Beside],
+    pretrained: Sequence[str],
+    files: Files,
+) -> str:
+    """main: {network and data: its main study}; methods: {network: a study of methods};
+    everything: (network, study), for networks that broke down; pretrained: how many points IHT
+    costs a pretrained network, at each sparsity."""
+    dense = [f"{name}: {told}" for name, (study, m) in main.items() if (told := _lost(study, m))]
+    dense += [f"MobileNetV2, Imagenette: {', '.join(pretrained)}"] if pretrained else []
+    behind = [f"{name}: {told}" for name, study in methods.items() if (told := _behind(study))]
+    random = [name for name, study in methods.items() if _is_like_random(study)]
+    told = [
+        "**Dense training of the same length** is significantly more accurate in these main "
+        "studies (points of accuracy lost; the tables below have variants, too). "
+        f"{'; '.join(dense)}.",
+        "**Other methods** are significantly more accurate here (points, paired by seed; elsewhere "
+        f"they have higher means, too, but not significantly). {'; '.join(behind)}."
+        + (f" IHT is not significantly better than {_RANDOM} on: {'; '.join(random)}." if random
+           else ""),
+        *_published(published),
+        f"**Broke down**, with more than {_RUINED:g} points more errors than dense training and "
+        "more than ten times as many, in the mean over seeds of which some did: "
+        f"{'; '.join(_broken(everything))}.",
+        *_ruined(main, files),
+    ]  # fmt: skip
+    return "\n".join(["## Where it loses", "", *(f"- {one}" for one in told)]) + "\n"
 
 
-def _against_methods(methods: Study, label: str) -> list[str]:
-    ours, theirs, difference = _beside_best(methods, label)
-    if difference is None or difference.mean >= 0:
-        return []
-    return [
-        f"LeNet-300-100 with {files_table.short(ours).removesuffix('x')} times fewer, in "
-        f"{ours.config.epochs} epochs, is {-difference.mean:.2f} points of accuracy behind "
-        f"{theirs} ({difference.n} trainings of each)"
+def _is_iht(row: Row) -> bool:
+    """Is it a network of IHT, but no ablation, beside a dense one that was trained as long?"""
+    config = row.arm.config
+    if config.method != "sdnn" or config.score != "magnitude" or config.reinit:
+        return False
+    return row.against is not None and row.against.config.epochs == config.epochs
+
+
+def _lost(study: Study, margin: float) -> str:
+    """Of the arms, but not of their variants, which have a comma in their label."""
+    variant = "defaults" if study.title.endswith(", defaults") else ""
+    return ", ".join(
+        f"{times(row.arm.config.sparsity).removeprefix('SDNN-')} {-row.difference.mean:.2f}"
+        for row in compare(study, margin)
+        if _is_iht(row) and row.verdict == "worse" and row.difference is not None
+        if row.arm.label.partition(", ")[2] == variant
+    )
+
+
+def _behind(study: Study) -> str:
+    """Which methods, that end as sparse or as small, are ahead of IHT by more than chance."""
+    theirs = {arm.label: arm.config.method for arm in study.arms}
+    return ", ".join(
+        f"at {one.first.removeprefix('SDNN-')} {one.second.partition(',')[0]} is "
+        f"{-one.difference.mean:.2f} ahead (n = {one.difference.n}, {p_text(one.p)})"
+        for one in contrasts(study)
+        if one.difference.mean < 0 and one.p < ALPHA
+        if theirs[one.second] not in ("sdnn", "dsd") or _RANDOM in one.second
+    )
+
+
+def _is_like_random(study: Study) -> bool:
+    return any(one.second == _RANDOM and one.p >= ALPHA for one in contrasts(study))
+
+
+def _published(beside: Sequence[Beside]) -> Iterator[str]:
+    """Published results that the best of ours beside them does not reach."""
+    best: dict[tuple[str, str], Beside] = {}
+    for one in beside:
+        key = one.pair.network, one.theirs.model
+        if key not in best or one.errors.mean < best[key].errors.mean:
+            best[key] = one
+    lower = [one for one in best.values() if one.theirs.error < one.errors.mean or not one.fits]
+    sure, unsure = (
+        [
+            f"{one.theirs.model} on {one.pair.network} ({one.theirs.error:.2f} %, {one.name} "
+            f"{one.errors.mean:.2f} %)"
+            for one in lower
+            if (one.lower == "published") == surely
+        ]
+        for surely in (True, False)
+    )
+    if sure:
+        yield f"**Published results** with fewer errors than ours: {'; '.join(sure)}." + (
+            f" Lower, or in fewer bytes, but not told apart: {'; '.join(unsure)}." if unsure else ""
+        )
+
+
+def _broken(studies: Iterable[tuple[str, Study]]) -> list[str]:
+    told = {}  # the same setting stands in more than one study
+    for network, study in studies:
+        for row in compare(study, 0.2):
+            if row.against is None or not _is_iht(row):
+                continue
+            error, dense = files_table.error(row.arm), files_table.error(row.against)
+            if error > max(dense + _RUINED, 10 * dense):
+                setting = identity(replace(row.arm.config, seed=0))
+                told[setting] = f"{network}, {row.arm.label} ({error:.1f} %)"
+    return [*told.values()]
+
+
+def _ruined(main: Mapping[str, Compared], files: Files) -> Iterator[str]:
+    """Networks that rounding after training ruins."""
+    told = [
+        f"{name}, {arm.label}: {ways}"
+        for name, (study, _) in main.items()
+        for arm in study.arms
+        if ", " not in arm.label and (ways := _ruining(arm, files))
     ]
+    if told:
+        yield (
+            "**Rounded to few bits after training**, a network may be ruined: "
+            f"{'; '.join(told)}. `skinny pack` prints the accuracy before it writes."
+        )
 
 
-def _against_methods_on_narrow(narrow: Mapping[str, Study], label: str) -> list[str]:
-    told = []
-    for data, study in narrow.items():
-        _, theirs, difference = _beside_best(study, label)
-        if difference is not None and difference.mean < 0:
-            told.append(f"{-difference.mean:.2f} points behind {theirs} on {data}")
-    if not told:
-        return []
-    return [
-        f"a narrow NIN with a tenth of its weights, trained on 1,000 images, is {_listed(told)}"
-    ]
-
-
-def _beside_best(study: Study, label: str) -> tuple[Result, str, Difference | None]:
-    """The arm so labelled, the best other method, and how far the arm is ahead of it."""
-    ours = next(arm for arm in study.arms if arm.label == label)
-    theirs = best_other(study, ours)
-    return ours, theirs.label.split(",")[0], paired(ours.values("top1"), theirs.values("top1"))
-
-
-def _against_published(study: Study, ours: Result, cited: str) -> list[str]:
-    theirs = next(row for row in study.cited if row.model == cited)
-    error = files_table.error(ours)
-    if theirs.error >= error:
-        return []
-    times = files_table.short(ours).removesuffix("x")
-    return [
-        f"LeNet-5 makes {error:.2f} % errors with {times} times fewer weights, where "
-        f"{cited.split(',')[0]} has {theirs.error:.2f} %"
-    ]
-
-
-def _against_size(study: Study, ours: tuple[float, float] | None) -> list[str]:
-    """Against the smallest published file that makes fewer errors."""
-    if ours is None:
-        return []
-    better = [
-        (row.kilobytes, row.error, row.model.split(",")[0])
-        for row in study.cited
-        if row.kilobytes is not None and row.kilobytes <= ours[0] and row.error <= ours[1]
-    ]
-    if not better:
-        return []
-    size, error, name = min(better)
-    return [
-        f"its smallest file, {ours[0]:.2f} kB at {ours[1]:.2f} %, is behind the {size:.2f} kB at "
-        f"{error:.2f} % of {name}"
-    ]
-
-
-def _listed(words: Iterable[str]) -> str:
-    *others, last = words
-    return f"{', '.join(others)} and {last}" if others else last
+def _ruining(arm: Result, files: Files) -> str:
+    exact = files_table.point(arm, files, "exact")
+    found = {bits: files_table.point(arm, files, f"codebook{bits}") for bits in (4, 3, 2)}
+    ruined = {
+        str(bits): f"{point[1]:.1f}"
+        for bits, point in found.items()
+        if exact is not None and point is not None and point[1] > exact[1] + _RUINED
+    }
+    if exact is None or not ruined:
+        return ""
+    errors = f"{', '.join(ruined.values())} % errors with {', '.join(ruined)} bits"
+    return f"{errors}, {exact[1]:.1f} % as trained"

@@ -32,28 +32,35 @@ _BELOW = {("LeNet-5", "SDNN-108x")}  # whose labels would stand on a cross
 _UNNAMED = {"SDNN-20x", "SDNN-100x"}  # whose labels would stand on their neighbours'
 _STEEP = 0.95
 CAPTION = """\
-Test errors of LeNets on MNIST against the size of the packed file, which shrinks to the right; \
-means over seeds. Labels at circles say how many times fewer weights there are and, where it was \
-measured, how long an image takes on one core. Squares: the same networks, rounded to 16 values a \
-layer after training (estimated from the seeds that were packed so). Diamonds: trained with 8 or \
-16 values a layer, some for more epochs. Crosses: published results."""
+Test errors of LeNets on MNIST against the size of the packed file, which shrinks to the right: \
+the lower and the further right, the better. Means over seeds. Labels at circles say how many \
+times fewer weights there are and how long an image takes on one core. Squares: rounded to 16 \
+values a layer after training. Diamonds: trained with 8 or 16 values a layer, the small ones three \
+times as long. Crosses: published results."""
 
 
 def picture(
     studies: Mapping[str, Study],
-    small: Mapping[str, Sequence[Study]],
+    books: Mapping[str, Sequence[Study]],
+    longer: Mapping[str, Study],
     files: Files,
     times: Times,
 ) -> Drawing:
-    """{network: its study}: test error against the size of the file, dense and skinny. small: the
-    studies of the same networks with trained codebooks."""
+    """{network: its study}: test error against the size of the file, dense and skinny. books: the
+    studies of the same networks with trained codebooks; longer: those with more epochs."""
 
     def paint(axes: "Axes") -> None:
         for (network, study), colour in zip(studies.items(), SERIES, strict=False):
             _draw(axes, network, study, files, times, colour)
-            if few := list(_few_bits(small[network], files)):
-                axes.plot([x for x, _ in few], [y for _, y in few], "D", ms=4, color=colour,
-                          label=f"{network}, trained with 3 or 4 bits")  # fmt: skip
+            few = [point for each in books[network] for point in _few_bits(each, files)]
+            axes.plot([x for x, _ in few], [y for _, y in few], "D", ms=4.5, color=colour,
+                      label=f"{network}, trained with 3 or 4 bits")  # fmt: skip
+            exact = [arm for arm in longer[network].arms if arm.runs and ", " not in arm.label]
+            long = [(table.kilobytes(arm, files), table.error(arm)) for arm in exact
+                    if arm.config.method == "sdnn"]  # fmt: skip
+            axes.plot([x for x, _ in long], [y for _, y in long], "--o", lw=1, ms=3, color=colour)
+            few = [*_few_bits(longer[network], files)]
+            axes.plot([x for x, _ in few], [y for _, y in few], "D", ms=2.5, color=colour)
             for row in study.cited:
                 if row.kilobytes is None:
                     continue
@@ -64,23 +71,31 @@ def picture(
                     row.model.split(" 20")[0], point, xytext=offset, textcoords="offset points",
                     ha=align, fontsize=7, color=LIGHT["dense"],
                 )  # fmt: skip
+        for marks, label in (("--o", "trained three times as long"), ("x", "published")):
+            axes.plot([], [], marks, lw=1, ms=3 if "o" in marks else 6, color=LIGHT["dense"],
+                      label=label)  # fmt: skip
         axes.set_xscale("log")
-        axes.set_xlim(2900, 1.2)  # from large to small
+        axes.set_xlim(2900, 0.75)  # from large to small
         axes.set_ylim(0, max(2.4, 0.3 + max(axes.dataLim.y1, 0)))
-        axes.set_xticks([1000, 300, 100, 30, 10, 3], ["1,000", "300", "100", "30", "10", "3"])
+        axes.set_xticks(
+            [1000, 300, 100, 30, 10, 3, 1], ["1,000", "300", "100", "30", "10", "3", "1"]
+        )
         axes.minorticks_off()
         axes.set_xlabel("size of the file, kB")
         axes.set_ylabel("wrong on MNIST's test images, %")
         figure = axes.get_figure()
         assert figure is not None
-        figure.legend(loc="outside lower center", ncols=2)
+        handles, _ = axes.get_legend_handles_labels()
+        half = (len(handles) - 2) // 2  # a column for each network, and one of the last two below
+        ordered = [*handles[:half], handles[-2], *handles[half:-2], handles[-1]]
+        figure.legend(handles=ordered, loc="outside lower center", ncols=2)
 
     return Drawing(
         "opening",
         "Errors and sizes of dense and skinny networks",
         CAPTION,
         paint,
-        size=(6.6, 4.0),
+        size=(6.6, 4.2),
     )
 
 
@@ -117,8 +132,8 @@ def _rounded(arms: Iterable[Result], files: Files) -> Iterator[tuple[float, floa
             yield rounded[0], table.error(arm) + rounded[1] - exact[1]
 
 
-def _few_bits(studies: Iterable[Study], files: Files) -> Iterator[tuple[float, float]]:
-    for arm in (arm for study in studies for arm in study.arms):
+def _few_bits(study: Study, files: Files) -> Iterator[tuple[float, float]]:
+    for arm in study.arms:
         if arm.runs and arm.config.quantize is not None:
             smallest = table.point(arm, files, "smallest")
             yield smallest or (table.kilobytes(arm, files), table.error(arm))
@@ -134,49 +149,46 @@ def _name(arm: Result, times: Times, comma: str) -> str:
 
 
 def sentences(
-    lenet: Study,
-    few_bits: Study,
-    files: Files,
-    times: Times,
-    losses: str,
+    lenet: Study, longest: Study, files: Files, times: Times, machine: str, lost: str
 ) -> str:
     """Five sentences that a newcomer should take away: four from LeNet-300-100's study and the one
-    that has its codebook in most epochs, and `losses`."""
+    of most epochs, which has its codebook, and what is `lost`. machine: that was timed on."""
     arms = {arm.label: arm for arm in lenet.arms if arm.runs}
     three = tuple(arms[label] for label in ("dense", "SDNN-12x", "SDNN-56x"))
     whole, twelfth, fewest = three
     counts = sorted({len(arm.runs) for arm in three})
     seeds = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     sizes = [table.kilobytes(arm, files) for arm in three]
-    small = next((a for a in few_bits.arms if a.label == "SDNN-56x, codebook4" and a.runs), None)
+    small = next((a for a in longest.arms if a.label == "SDNN-56x, codebook4" and a.runs), None)
     least = (
-        f"; to {table.kilobytes(small, files):.1f} kB, at {table.error(small):.2f} % errors, if "
-        "the remaining weights of each layer share 16 values and training takes "
-        f"{small.config.epochs} epochs ({len(small.runs)} trainings)"
+        f", and to {table.kilobytes(small, files):.1f} kB, at {table.error(small):.2f} %, with "
+        f"{small.config.epochs} epochs and only 16 different values in each layer"
         if small
         else ""
     )
     said = [
-        "Skinny removes most of a network's weights while it trains.",
-        f"On MNIST, LeNet-300-100 misreads {table.error(whole):.2f} % of the test images when it "
-        f"is dense, {table.error(twelfth):.2f} % with a twelfth of its weights, and "
-        f"{table.error(fewest):.2f} % with a 56th of them (means of {seeds} trainings of "
+        "Skinny trains a neural network so that most of its weights end as zero, stores the others "
+        "in a small file, and runs that file on an ordinary CPU.",
+        "LeNet-300-100, which reads handwritten digits (MNIST), gets "
+        f"{table.error(whole):.2f} % of the test images wrong with all of its "
+        f"{whole.runs[0].size:,} weights, {table.error(twelfth):.2f} % with a twelfth of them, and "
+        f"{table.error(fewest):.2f} % with a 56th (means of {seeds} trainings of "
         f"{whole.config.epochs} epochs).",
         f"Its file shrinks from {sizes[0]:,.0f} kB to {sizes[1]:.0f} and {sizes[2]:.0f} kB{least}.",
-        *_milliseconds(three, times),
-        losses,
+        *_milliseconds(three, times, machine),
+        lost,
     ]
     return " ".join(said)
 
 
-def _milliseconds(arms: Iterable[Result], times: Times) -> list[str]:
+def _milliseconds(arms: Iterable[Result], times: Times, machine: str) -> list[str]:
     found = [table.milliseconds(arm, times) for arm in arms]
     if any(ms is None for ms in found):
         return []
-    dense, *skinny = (ms for ms in found if ms is not None)
-    fastest, engine = min((dense[key], name) for key, name in table.ENGINES.items())
+    dense, *skinny = ([1000 * ms[key] for key in ("skinny", *table.ENGINES)] for ms in found if ms)
+    fastest, engine = min(zip(dense[1:], table.ENGINES.values(), strict=True))
     return [
-        f"One image takes {skinny[0]['skinny']:.3f} and {skinny[1]['skinny']:.3f} ms on one core, "
-        f"where the dense network takes {dense['skinny']:.3f} ms, and {fastest:.3f} ms in "
-        f"{engine}, the fastest of three other engines."
+        f"One image takes {skinny[0][0]:.0f} and {skinny[1][0]:.0f} µs on one core, where the "
+        f"dense network takes {dense[0]:.0f} µs, and {fastest:.0f} µs in {engine}, the fastest of "
+        f"three other engines ({machine})."
     ]

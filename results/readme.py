@@ -8,13 +8,51 @@ from typing import NamedTuple
 
 import files_table
 
-from skinny.experiments.comparison import ALPHA, Row, compare
-from skinny.experiments.statistics import Difference, paired
+from skinny.experiments.comparison import ALPHA, Row, compare, contrasts
+from skinny.experiments.statistics import Difference
 from skinny.experiments.study import Result, Study
 
 BEGIN = "<!-- made by results/write.py from the records: begin -->"
 END = "<!-- end -->"
+_LEGEND = """\
+Errors are means over n seeds, on test images (MobileNetV2: on Imagenette's validation \
+photographs, most of which its published weights were trained on); all trainings of a row have \
+equal epochs.
+
+- **Budget**: how the weights are shared out among layers. Global is one threshold for all, ERK \
+(the default) spares narrow layers, uniform is the same share of each.
+- **Points against dense**: points of accuracy, paired by seed. *Worse*: p \\< 0.05 in a paired t \
+test with Holm's correction. *Equivalent*: within the points in brackets, by two one-sided tests. \
+*Undecided*: too few seeds to tell, however large the difference. *One seed*: no test.
+- **Best other method**: of one-shot, iterative and gradual pruning and AC/DC (LeNet-300-100 in 90 \
+epochs: gradual pruning and AC/DC; MobileNetV2: one-shot and gradual pruning; –: none was tried). \
+On the LeNets settings were searched for almost only with IHT; the other methods share its \
+learning rate. With settings of its own for each method, on CIFAR-10, gradual pruning is ahead, \
+too ([methods tuned one by one]({results}#methods-tuned-one-by-one-on-cifar-10-at-90--sparsity)).
+"""
+_MORE = """\
+[docs/results.md](docs/results.md) has the intervals, [where it \
+loses](docs/results.md#where-it-loses) in a list, and published results beside ours; \
+[docs/settings.md](docs/settings.md) says how the settings were found."""
 _BUDGETS = {"erk": "ERK", "global": "global", "uniform": "uniform"}
+
+
+class Rival(NamedTuple):
+    """The other method of fewest errors at the same sparsity."""
+
+    name: str
+    ahead: float  # points of accuracy that it is ahead of IHT
+    seeds: int
+    p: float  # of the difference, corrected for the number of methods
+
+    @classmethod
+    def of(cls, name: str, difference: Difference, p: float) -> "Rival":
+        """difference: IHT's accuracy minus that of the method so named."""
+        return cls(name, -difference.mean, difference.n, p)
+
+    def __str__(self) -> str:
+        where = "behind" if self.ahead < 0 else "ahead"
+        return f"{self.name}, {abs(self.ahead):.2f} {where} (n = {self.seeds}, {p_text(self.p)})"
 
 
 class Line(NamedTuple):
@@ -26,7 +64,8 @@ class Line(NamedTuple):
     seeds: int
     points: float  # of accuracy that IHT is ahead of the dense network
     verdict: str
-    rival: str  # the best of the other methods
+    rival: Rival | None  # None: no other method was tried
+    beaten: bool  # is any other method significantly better?
     kilobytes: tuple[float, float]  # of IHT's file, and of the dense network's
 
     def __str__(self) -> str:
@@ -36,36 +75,26 @@ class Line(NamedTuple):
             *(f"{error:.2f}" for error in self.errors),
             str(self.seeds),
             f"{signed(self.points)}: {self.verdict}",
-            self.rival,
+            str(self.rival or "–"),
             f"{self.kilobytes[0]:,.0f} ({self.kilobytes[1]:,.0f})",
         ]
         return f"| {' | '.join(cells)} |"
 
 
+def table(lines: Iterable[Line], results: str) -> str:
+    """results: the page of results, seen from where the table stands."""
+    rows = [
+        "| network, data | weights left, budget | error, % | dense, % | n | "
+        "points against dense | best other method | kB (dense) |",
+        "| --- | --- | ---: | ---: | ---: | --- | --- | ---: |",
+        *map(str, lines),
+    ]
+    return "\n".join([*rows, "", _LEGEND.format(results=results)])
+
+
 def block(picture: str, words: str, lines: Iterable[Line]) -> str:
-    table = "\n".join(
-        [
-            "| network, data | weights left, budget | error, % | dense, % | n | "
-            "points ahead of dense | best other method | kB (dense) |",
-            "| --- | --- | ---: | ---: | ---: | --- | --- | ---: |",
-            *map(str, lines),
-        ]
-    )
-    return (
-        f"{BEGIN}\n\n{picture}\n\n{words}\n\nWhat iterative hard thresholding gives, and where "
-        "it loses: test errors, means over n seeds, beside dense training and the best of the "
-        "other methods that were tried (one-shot, iterative and gradual pruning and AC/DC; with "
-        "LeNet-300-100 in 90 epochs gradual pruning and AC/DC, with MobileNetV2 one-shot and "
-        "gradual pruning; –: none was tried), all with equal epochs. Settings were searched for "
-        "with IHT, hardly with the other methods, which share its learning rates. Points of "
-        "accuracy are paired by seed. Worse: p \\< 0.05 in a paired t test with Holm's "
-        "correction. Equivalent: within the points in brackets, by two one-sided tests. "
-        "Undecided: too few seeds to tell, however large the difference. The budget says how "
-        "the weights are shared out among layers: global is one threshold for all, ERK spares "
-        "narrow layers, uniform is the same share of each. [docs/results.md](docs/results.md) "
-        "has the intervals, published results beside ours, and the rest, "
-        f"[docs/settings.md](docs/settings.md) how the settings were found:\n\n{table}\n\n{END}"
-    )
+    made = table(lines, "docs/results.md")
+    return f"{BEGIN}\n\n{picture}\n\n{words}\n\n{made}\n{_MORE}\n\n{END}"
 
 
 def line(
@@ -83,6 +112,7 @@ def line(
     assert row.against is not None
     assert row.difference is not None
     run = row.arm.runs[0]
+    rival, beaten = (None, False) if others is None else _rival(others, label)
     return Line(
         name,
         f"1/{round(run.size / run.kept)}, {_BUDGETS[run.config.budget]}",
@@ -90,7 +120,8 @@ def line(
         row.difference.n,
         row.difference.mean,
         _verdict(row, margin),
-        _rival(others, label) if others is not None else "–",
+        rival,
+        beaten,
         (files_table.kilobytes(row.arm, files), files_table.kilobytes(row.against, files)),
     )
 
@@ -102,7 +133,7 @@ def replaced(text: str, made: str) -> str:
 
 
 def signed(points: float, digits: int = 2) -> str:
-    return f"{points:+.{digits}f}".replace("-", "−")
+    return f"{round(points, digits) + 0.0:+.{digits}f}".replace("-", "−")  # + 0.0: no minus zero
 
 
 def _verdict(row: Row, margin: float) -> str:
@@ -112,23 +143,18 @@ def _verdict(row: Row, margin: float) -> str:
     return f"{row.verdict}, but within {margin:g}" if within else row.verdict
 
 
-def _rival(study: Study, label: str) -> str:
-    """The other method of fewest errors at the same sparsity, and how far it is ahead of IHT."""
+def _rival(study: Study, label: str) -> tuple[Rival, bool]:
+    """The best, and whether any is significantly better."""
     ours = next(arm for arm in study.arms if arm.label == label)
-    best = best_other(study, ours)
-    difference = paired(ours.values("top1"), best.values("top1"))
-    assert difference is not None
-    return told_rival(best.label.split(",")[0], difference)
+    arms = {arm.label: arm for arm in study.arms if _comparable(arm, ours)}
+    found = [one for one in contrasts(study) if one.first == label and one.second in arms]
+    best = min(found, key=lambda one: files_table.error(arms[one.second]))
+    beaten = any(one.p < ALPHA and one.difference.mean < 0 for one in found)
+    return Rival.of(best.second.split(",")[0], best.difference, best.p), beaten
 
 
-def told_rival(name: str, difference: Difference) -> str:
-    """difference: IHT's accuracy minus that of the method so named."""
-    where = "behind" if difference.mean > 0 else "ahead"
-    return f"{name}, {abs(difference.mean):.2f} {where} (n = {difference.n})"
-
-
-def best_other(study: Study, ours: Result) -> Result:
-    return min((arm for arm in study.arms if _comparable(arm, ours)), key=files_table.error)
+def p_text(p: float) -> str:
+    return "p \\< 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
 def _comparable(arm: Result, ours: Result) -> bool:

@@ -11,7 +11,7 @@ import pytest
 
 from skinny.experiments.published import Cited
 from skinny.experiments.records import read_records
-from skinny.experiments.statistics import Summary
+from skinny.experiments.statistics import Summary, paired
 from skinny.training import config as configs
 
 ROOT = Path(__file__).parents[1]
@@ -151,11 +151,14 @@ def test_every_published_row_has_ours_beside_it(write, made):
     page = made[0]["results.md"]
     lines = page[page.index("| network | published |") :].split("\n\n")[0].splitlines()[2:]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    assert len(rows) == sum(len(rival.ours) for rival in write.beside_published.RIVALS)
-    told = {row[1]: row[-1] for row in rows}
-    assert told["Han et al. 2015, 12x"] == "Skinny"
-    assert told["Sparse VD 2017, 280x"] == "published"
-    assert told["MIRACLE 2019, random codes, 1.52 kB"].endswith("; published in fewer bytes")
+    assert len(rows) == sum(len(rival.ours) for rival in write.beside_published.PAIRS)
+    told = {(row[1], row[3].split(", ")[0]): row[-1] for row in rows if "defaults" not in row[3]}
+    assert told["Han et al. 2015, 12x", "SDNN-12x"] == "Skinny"
+    assert told["Sparse VD 2017, 280x", "SDNN-280x"] == "published"
+    smallest = told["MIRACLE 2019, random codes, 1.52 kB", "SDNN-320x"]
+    assert smallest.endswith("; published in fewer bytes")
+    plain = [row for row in rows if row[3].endswith(", defaults")]
+    assert [row[0] for row in plain] == ["LeNet-300-100"] * 2 + ["LeNet-5"] * 2
 
 
 @pytest.mark.parametrize(
@@ -177,40 +180,96 @@ def test_who_has_the_lower_error(write, error, se, lower):
 
 
 def test_the_readme_names_the_best_of_the_other_methods(write):
-    methods = write.titled(write.loading.recorded("lenet").studies, "LeNet-5, methods")
+    lenets = write.loading.recorded("lenet").studies
     error = write.files_table.error
     for ratio in (12, 108):
-        arms = {arm.label: arm for arm in methods.arms if arm.label.endswith(f"{ratio}x")}
-        ours = arms.pop(f"SDNN-{ratio}x")
+        methods = write.loading.titled(lenets, f"LeNet-5, methods at {ratio}x")
+        arms = {arm.label: arm for arm in methods.arms if arm.label != "dense"}
+        ours = f"SDNN-{ratio}x"
+        del arms[ours]
         assert len(arms) == 4
-        assert write.readme.best_other(methods, ours) is min(arms.values(), key=error)
+        rival, _ = write.readme._rival(methods, ours)
+        assert rival.name == min(arms.values(), key=error).label.split(",")[0]
 
 
 @pytest.mark.parametrize(("points", "told"), [(0.25, "0.25 behind"), (-0.25, "0.25 ahead")])
 def test_a_rival_is_ahead_where_iht_has_more_errors(write, points, told):
-    difference = write.readme.paired({0: 90.0 + points, 1: 91.0 + points}, {0: 90.0, 1: 91.0})
-    assert write.readme.told_rival("AC/DC", difference) == f"AC/DC, {told} (n = 2)"
+    difference = paired({0: 90.0 + points, 1: 91.0 + points}, {0: 90.0, 1: 91.0})
+    rival = write.readme.Rival.of("AC/DC", difference, 0.25)
+    assert str(rival) == f"AC/DC, {told} (n = 2, p = 0.250)"
 
 
-def test_losses_are_told_where_there_are_any(write):
+def test_a_method_that_is_not_the_best_may_be_significantly_better(write):
+    study = write.small.study_of(write.loading.studies("cifar10"), "Methods tuned")
+    rival, beaten = write.readme._rival(study, "SDNN-10x")
+    assert (rival.name, beaten) == ("gradual pruning", False)
+    study = write.small.study_of(write.loading.studies("mnist"), "Baselines")
+    assert write.readme._rival(study, "SDNN-10x")[1]
+
+
+@pytest.fixture(scope="module")
+def losses(write):
+    """The section, from all studies that it is about."""
     lenets = write.loading.recorded("lenet").studies
-    claims = {name: write.titled(lenets, name) for name in ("LeNet-300-100", "LeNet-5")}
-    methods = write.titled(lenets, "LeNet-300-100, 90 epochs")
-    narrow = {"MNIST": write.small.study_of(write.loading.studies("mnist"), "Baselines")}
-    fewest = next(arm for arm in claims["LeNet-5"].arms if arm.label == "SDNN-280x")
-    lost = {0.7: 1.5, 0.9: 6.0}
-    told = write.losses.sentence(claims, methods, narrow, fewest, (2.0, 1.2), lost)
-    assert "and LeNet-5 with 12, 100, 108 and 280 times fewer weights make significantly" in told
-    assert "1.35 points behind gradual pruning on MNIST" in told
-    assert "Sparse VD 2017 has 0.75 %" in told
-    assert "2.00 kB at 1.20 %, is behind the 1.52 kB at 0.96 % of MIRACLE 2019" in told
-    assert "dense fine-tuning at 70 to 90 % sparsity" in told
-    best = dataclasses.replace(claims["LeNet-300-100"], arms=claims["LeNet-300-100"].arms[:3])
-    claims = {"LeNet-300-100": best, "LeNet-5": claims["LeNet-5"]}
-    told = write.losses.sentence(claims, methods, {}, fewest, (2.0, 0.9), lost)
-    assert "LeNet-300-100 with 2 " not in told  # which is as good as dense training
-    assert "NIN" not in told
-    assert "MIRACLE" not in told
+    narrow = {data: write.loading.studies(data) for data in write.SETS}
+    files = write.files_table.read_files(write.RECORDS / "files.jsonl")
+    return write.front.losses_section(lenets, narrow, files)
+
+
+@pytest.mark.parametrize(
+    ("told", "is_there"),
+    [
+        ("LeNet-300-100, 90 epochs: 56x 0.30, 68x 0.35, 100x 0.66", True),
+        ("LeNet-300-100: 2x", False),  # which is as good as dense training
+        ("LeNet-300-100, defaults: 12x 0.09", True),
+        ("MobileNetV2, Imagenette: 70 % 1.68, 80 % 3.67, 90 % 6.76", True),
+        ("at 10x one-shot pruning is 0.55 ahead (n = 5, p = 0.015)", True),
+        ("at 10x small dense is 1.02 ahead", True),
+        ("DSD", False),  # which does not end sparse
+        ("random masks on: narrow NIN, 1,000 images of MNIST;", True),
+        ("Sparse VD 2017, 280x on LeNet-5 (0.75 %, SDNN-280x 0.88 %)", True),
+        ("1.52 kB on LeNet-5 (0.96 %,", True),
+        ("Sparse VD 2017, 68x", False),  # which is reached in 90 epochs
+        ("LeNet-300-100, SDNN-100x, uniform (34.8 %)", True),
+        ("narrow NIN, 1,000 images of MNIST, SDNN-20x, direct (43.1 %)", True),
+        ("LeNet-5, SDNN-280x: 7.7 % errors with 2 bits, 1.2 % as trained", True),
+    ],
+)
+def test_losses_are_told_where_there_are_any(losses, told, is_there):
+    assert (told in losses) == is_there
+
+
+def test_the_sentence_on_losses_counts_each_setting_once(write):
+    lenets = write.loading.recorded("lenet").studies
+    study = write.loading.titled(lenets, "LeNet-300-100, defaults")
+    rivals = [write.readme.Rival("AC/DC", points, 10, 0.5) for points in (0.1, 0.2, -0.1)]
+    line = write.readme.Line("", "", (1.0, 1.0), 10, -0.1, "", None, False, (1.0, 1.0))
+    lines = [line, *(line._replace(rival=rival) for rival in rivals)]
+    lines[1] = lines[1]._replace(beaten=True)
+    told = write.front.losses.sentence([(study, 0.2)] * 2, lines, "page.md")
+    assert "of 4 settings of IHT" in told
+    assert "none is significantly more accurate" in told
+    assert "3 are less, 1 are equivalent, and 0 are not told apart" in told
+    assert "fewer errors in 2 of 3 rows of the table, significantly in 1 (" in told
+    assert "(page.md#where-it-loses)" in told
+
+
+def test_trials_of_a_pretrained_network_are_collected(write, monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(ROOT / "results")
+    trials = importlib.import_module("pretrained_trials")
+    folders = []
+    for name, progressive in (("iht-0.9", True), ("iht-0.9", False), ("oneshot-0.9", False)):
+        folders.append(tmp_path / str(len(folders)))
+        folders[-1].mkdir()
+        record = {"photographs": [1500, 500], "epochs": 4, "rate": 0.003, "seed": 0}
+        record |= {"progressive": progressive, "accuracy": 0.75, "bytes": 1}
+        (folders[-1] / f"{name}.json").write_text(json.dumps(record))
+    kept = json.loads((write.RECORDS / "pretrained/trials.jsonl").read_text().splitlines()[0])
+    found = [*trials.lines(folders)]
+    assert [line.keys() for line in found] == [kept.keys()] * 3
+    assert [line["r0"] for line in found] == [None, "target", None]
+    (tmp_path / "trials.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in found))
+    assert "| 75.0 | 1 |" in write.pretrained.trials(tmp_path)
 
 
 def test_a_pretrained_network_is_read_with_all_its_arms(write):

@@ -28,7 +28,7 @@ def lenet(data: str, scale: Scale) -> Experiment:
         panels: tuple[Panel, ...] = (
             _claims("LeNet-300-100", mlp, (2, 12), published.LENET_300_100),
             _budgets("LeNet-300-100", mlp, (12,)),
-            _methods("LeNet-300-100", mlp, (12,)),
+            _methods("LeNet-300-100", mlp, 12),
             _codebooks("LeNet-300-100", mlp, {12: _FOUR_BITS}),
         )
     else:
@@ -44,15 +44,18 @@ def lenet(data: str, scale: Scale) -> Experiment:
                 one_schedule=(12, 280),
             ),
             _budgets("LeNet-300-100", mlp, (2, 5, 12, 20, 40, 60, 100)),
-            _methods("LeNet-300-100", mlp, (12, 56)),
+            _methods("LeNet-300-100", mlp, 12),
+            _methods("LeNet-300-100", mlp, 56),
             _budgets("LeNet-5", conv, (2, 5, 12, 20, 40, 60, 100, 200, 300)),
-            _methods("LeNet-5", conv, (12, 108)),
+            _methods("LeNet-5", conv, 12, few=_FEW),
+            _methods("LeNet-5", conv, 108),
             _codebooks("LeNet-300-100", mlp, {12: _FOUR_BITS, 56: _FEW_BITS}),
             _codebooks("LeNet-5", conv, {12: _FOUR_BITS, 108: _FOUR_BITS}),
             _smallest("LeNet-5", conv, 280, 42, 3.0),
             _smallest("LeNet-5", conv, 320, 63, 4.0, exact=(280,)),
             _longer("LeNet-300-100", mlp, (56, 68, 100), {56: _FOUR_BITS}, 90, contested=56),
             _defaults("LeNet-300-100", mlp, (12, 56)),
+            _defaults("LeNet-5", conv, (12, 108), few=_FEW),
         )
     return Experiment(
         "lenet",
@@ -135,34 +138,28 @@ def _claims(
 
 
 def _budgets(network: str, base: Config, ratios: tuple[int, ...]) -> Panel:
-    arms = [
-        at_ratio(base, ratio, budget=budget)
-        for ratio in ratios
-        for budget in ("global", "erk", "uniform")
-    ]
+    budgets = ("global", "erk", "uniform")
+    arms = {(r, budget): at_ratio(base, r, budget=budget) for r in ratios for budget in budgets}
     return Panel(
         f"{network}, budgets",
-        (dense(base, restart_lr=False), *arms),
+        (dense(base, restart_lr=False), *arms.values()),
+        contrasts=tuple((arms[r, "global"].label, arms[r, "erk"].label) for r in ratios),
         against="dense",
         few=_FEW,
     )
 
 
-def _methods(network: str, base: Config, ratios: tuple[int, ...]) -> Panel:
-    arms, contrasts = [dense(base, restart_lr=False)], []
-    for ratio in ratios:
-        ours = at_ratio(base, ratio)
-        others = [_other(ours, name, ratio) for name in _METHODS]
-        arms += [ours, *others]
-        contrasts += [(ours.label, other.label) for other in others]
+def _methods(network: str, base: Config, ratio: int, few: int | None = None) -> Panel:
+    ours = at_ratio(base, ratio)
+    others = [_other(ours, name, ratio) for name in _METHODS]
     return Panel(
-        f"{network}, methods",
-        tuple(arms),
+        f"{network}, methods at {ratio}x",
+        (dense(base, restart_lr=False), ours, *others),
         note="All have one threshold over all layers (the global budget) and equal epochs. Other "
         "methods have their own spans and, as published, one schedule of the learning rate.",
-        contrasts=tuple(contrasts),
+        contrasts=tuple((ours.label, other.label) for other in others),
         against="dense",
-        few=_FEW,
+        few=few,
     )
 
 
@@ -172,7 +169,7 @@ def _other(ours: Arm, method: str, ratio: int) -> Arm:
     return Arm(f"{method}, {ratio}x", replace(own, method=_METHODS[method]))
 
 
-def _defaults(network: str, base: Config, ratios: tuple[int, ...]) -> Panel:
+def _defaults(network: str, base: Config, ratios: tuple[int, ...], few: int | None = None) -> Panel:
     """The defaults of `skinny.IHT` and `timeline.sdnn` beside the settings of the recipe."""
     arms, contrasts = [dense(base, restart_lr=False)], []
     usual = Config()
@@ -190,6 +187,7 @@ def _defaults(network: str, base: Config, ratios: tuple[int, ...]) -> Panel:
         "one threshold over all layers, the target sparsity in every cycle, and restarts.",
         contrasts=tuple(contrasts),
         against="dense",
+        few=few,
     )
 
 
