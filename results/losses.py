@@ -67,6 +67,7 @@ def section(
         f"they have higher means, too, but not significantly). {'; '.join(behind)}."
         + (f" IHT is not significantly better than {_RANDOM} on: {'; '.join(random)}." if random
            else ""),
+        *_defaults(study for study, _ in main.values()),
         *_published(published),
         f"**Broke down**, with more than {_RUINED:g} points more errors than dense training and "
         "more than ten times as many, in the mean over seeds of which some did: "
@@ -109,6 +110,23 @@ def _behind(study: Study) -> str:
 
 def _is_like_random(study: Study) -> bool:
     return any(one.second == _RANDOM and one.p >= ALPHA for one in contrasts(study))
+
+
+def _defaults(studies: Iterable[Study]) -> Iterator[str]:
+    """Where settings that were searched for are significantly better than the defaults."""
+    told = [
+        f"{study.title.split(', ')[1]} at {one.second.removeprefix('SDNN-')} by "
+        f"{-one.difference.mean:.2f} (n = {one.difference.n}, {p_text(one.p)})"
+        for study in studies
+        if study.title.endswith(", defaults")
+        for one in contrasts(study)
+        if one.difference.mean < 0 and one.p < ALPHA
+    ]
+    if told:
+        yield (
+            "**The defaults** of `skinny.IHT` are significantly less accurate than the settings "
+            f"that were searched for, points: {'; '.join(told)}."
+        )
 
 
 def _published(beside: Sequence[Beside]) -> Iterator[str]:

@@ -225,6 +225,7 @@ def losses(write):
         ("MobileNetV2, Imagenette: 70 % 1.68, 80 % 3.67, 90 % 6.76", True),
         ("at 10x one-shot pruning is 0.55 ahead (n = 5, p = 0.015)", True),
         ("at 10x small dense is 1.02 ahead", True),
+        ("LeNet-300-100 at 56x by 0.15 (n = 10, p = 0.003)", True),  # the defaults
         ("DSD", False),  # which does not end sparse
         ("random masks on: narrow NIN, 1,000 images of MNIST;", True),
         ("Sparse VD 2017, 280x on LeNet-5 (0.75 %, SDNN-280x 0.88 %)", True),
