@@ -98,9 +98,7 @@ def in_fp32(layer: nn.Conv2d) -> Callable[[Tensor], Tensor]:
 class Options:
     images: Path  # Imagenette
     into: Path = Path("build/pruned")  # where packed networks are written
-    arms: tuple[
-        str, ...
-    ] = ()  # only these (dense, iht-0.9, gradual-0.9, oneshot-0.9); else all ten
+    arms: tuple[str, ...] = ()  # of dense, iht-0.9, gradual-0.9, oneshot-0.9, ...: else all ten
     epochs: int = 5
     rate: float = 0.003  # learning rate, which falls to zero by a cosine
     seed: int = 0  # of the order of the photographs and the flips
