@@ -110,7 +110,8 @@ def section(folder: Path) -> str:
             "",
             "int8: the same networks, packed once more to compute in 8-bit integers, with the "
             "ranges of 500 training photographs. Milliseconds are those of one image, seed 0, "
-            f"medians of {times['rounds']} rounds ({times['machine']}). Commands: "
+            f"medians of {times['rounds']} rounds ({times['machine']}). The program is "
+            "[examples/prune_pretrained.py](../examples/prune_pretrained.py); commands: "
             "[results/pretrained.sh](../results/pretrained.sh).",
             "",
         ]
