@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
+import balance
 import beside_published
 import files_table
 import loading
-import losses
 import opening
 import pretrained
 import readme
@@ -48,11 +48,11 @@ def sentences(
         files,
         times,
         machine.split(" (")[0],
-        losses.sentence(compared, lines, f"docs/{page}" if page else ""),
+        balance.sentence(compared, lines, f"docs/{page}" if page else ""),
     )
 
 
-def _others() -> dict[str, losses.Compared]:
+def _others() -> dict[str, balance.Compared]:
     """{network and data: its study, and the points of accuracy that count as equal}."""
     airnet, nin = loading.recorded("cifar10").studies
     margin = RECORD_TABLES["cifar10"][2]
@@ -67,7 +67,7 @@ def _others() -> dict[str, losses.Compared]:
     }
 
 
-def losses_section(
+def balance_section(
     lenets: list[Study], narrow: dict[str, list[Study]], files: files_table.Files
 ) -> str:
     mlp, conv = "LeNet-300-100", "LeNet-5"
@@ -75,14 +75,14 @@ def losses_section(
     main = {title: (titled(lenets, title), RECORD_TABLES["lenet"][2]) for title in plain}
     nins = {data: f"narrow NIN, 1,000 images of {what}" for data, what in NARROW.items()}
     baselines = {name: small.study_of(narrow[data], "Baselines") for data, name in nins.items()}
-    return losses.section(
+    return balance.section(
         main
         | _others()
         | {
             name: (small.study_of(narrow[data], "Figure 1"), SETS[data].margin)
             for data, name in nins.items()
         },
-        {**_methods(lenets), **baselines},
+        [*_methods(lenets), *baselines.items()],
         [
             *((study.title.split(", ")[1], study) for study in lenets),
             *((name, study) for data, name in nins.items() for study in narrow[data]),
@@ -93,15 +93,16 @@ def losses_section(
     )
 
 
-def _methods(lenets: list[Study]) -> dict[str, Study]:
-    """{network and length: the study of methods}, of the LeNets."""
-    shorter = {
-        f"{network}, {study.arms[0].config.epochs} epochs, {title.rpartition(' ')[2]}": study
+def _methods(lenets: list[Study]) -> list[tuple[str, Study]]:
+    """(network and length, a study of methods), of the LeNets."""
+    found = [
+        (f"{network}, {study.arms[0].config.epochs} epochs", study)
         for network in ("LeNet-300-100", "LeNet-5")
         for study in lenets
-        if (title := study.title.split(", ", 1)[1]).startswith(f"{network}, methods at ")
-    }
-    return shorter | {"LeNet-300-100, 90 epochs": titled(lenets, "LeNet-300-100, 90 epochs")}
+        if study.title.split(", ", 1)[1].startswith(f"{network}, methods at ")
+    ]
+    longer = "LeNet-300-100, 90 epochs"
+    return [*found, (longer, titled(lenets, longer))]
 
 
 def lines(

@@ -32,8 +32,8 @@ too ([methods tuned one by one]({results}#methods-tuned-one-by-one-on-cifar-10-a
 """
 _MORE = """\
 [docs/results.md](docs/results.md) has the intervals, [where it \
-loses](docs/results.md#where-it-loses) in a list, and published results beside ours; \
-[docs/settings.md](docs/settings.md) says how the settings were found."""
+wins](docs/results.md#where-it-wins) and [loses](docs/results.md#where-it-loses), and published \
+results beside ours; [docs/settings.md](docs/settings.md) says how the settings were found."""
 _BUDGETS = {"erk": "ERK", "global": "global", "uniform": "uniform"}
 
 

@@ -4,7 +4,7 @@
 
 Trains nothing and needs no data. What was run, and how, is in commands.sh, lenet.sh, tables.sh,
 quantised.sh and pretrained.sh. The picture and the sentences at the head of the page are in
-opening.py and losses.py, its table in readme.py (front.py says of which studies), those of the
+opening.py and balance.py, its table in readme.py (front.py says of which studies), those of the
 small studies in small.py, what these come to in summary.md, how to read the page and what it lacks
 in reading.md and missing.md.
 """
@@ -111,7 +111,7 @@ def make() -> tuple[dict[str, str], Figures, str]:
     texts = [
         begin,
         _text("reading.md"),
-        front.losses_section(lenets, narrow, files),
+        front.balance_section(lenets, narrow, files),
         _text("missing.md"),
     ]
     texts += lenet_section(lenets, files, figures)

@@ -208,12 +208,12 @@ def test_a_method_that_is_not_the_best_may_be_significantly_better(write):
 
 
 @pytest.fixture(scope="module")
-def losses(write):
-    """The section, from all studies that it is about."""
+def balance(write):
+    """The sections on wins and losses, from all studies that they are about."""
     lenets = write.loading.recorded("lenet").studies
     narrow = {data: write.loading.studies(data) for data in write.SETS}
     files = write.files_table.read_files(write.RECORDS / "files.jsonl")
-    return write.front.losses_section(lenets, narrow, files)
+    return write.front.balance_section(lenets, narrow, files).split("## Where it loses")
 
 
 @pytest.mark.parametrize(
@@ -228,16 +228,29 @@ def losses(write):
         ("LeNet-300-100 at 56x by 0.15 (n = 10, p = 0.003)", True),  # the defaults
         ("DSD", False),  # which does not end sparse
         ("random masks on: narrow NIN, 1,000 images of MNIST;", True),
-        ("Sparse VD 2017, 280x on LeNet-5 (0.75 %, SDNN-280x 0.88 %)", True),
-        ("1.52 kB on LeNet-5 (0.96 %,", True),
+        ("Sparse VD 2017, 280x on LeNet-5 (0.75 %; SDNN-280x, 63 epochs: 0.88 %)", True),
+        ("1.52 kB on LeNet-5 (0.96 %;", True),
         ("Sparse VD 2017, 68x", False),  # which is reached in 90 epochs
         ("LeNet-300-100, SDNN-100x, uniform (34.8 %)", True),
         ("narrow NIN, 1,000 images of MNIST, SDNN-20x, direct (43.1 %)", True),
         ("LeNet-5, SDNN-280x: 7.7 % errors with 2 bits, 1.2 % as trained", True),
     ],
 )
-def test_losses_are_told_where_there_are_any(losses, told, is_there):
-    assert (told in losses) == is_there
+def test_losses_are_told_where_there_are_any(balance, told, is_there):
+    assert (told in balance[1]) == is_there
+
+
+@pytest.mark.parametrize(
+    ("told", "is_there"),
+    [
+        ("LeNet-5, 21 epochs: at 108x gradual pruning is 0.07 behind (n = 10, p = 0.015)", True),
+        ("at 108x AC/DC", False),  # not told apart
+        ("Sparse VD 2017, 68x on LeNet-300-100 (1.92 %; SDNN-68x, 90 epochs: 1.74 %)", True),
+        ("Sparse VD 2017, 280x", False),
+    ],
+)
+def test_wins_are_told_too(balance, told, is_there):
+    assert (told in balance[0]) == is_there
 
 
 def test_the_sentence_on_losses_counts_each_setting_once(write):
@@ -247,7 +260,7 @@ def test_the_sentence_on_losses_counts_each_setting_once(write):
     line = write.readme.Line("", "", (1.0, 1.0), 10, -0.1, "", None, False, (1.0, 1.0))
     lines = [line, *(line._replace(rival=rival) for rival in rivals)]
     lines[1] = lines[1]._replace(beaten=True)
-    told = write.front.losses.sentence([(study, 0.2)] * 2, lines, "page.md")
+    told = write.front.balance.sentence([(study, 0.2)] * 2, lines, "page.md")
     assert "of 4 settings of IHT" in told
     assert "none is significantly more accurate" in told
     assert "3 are less, 1 are equivalent, and 0 are not told apart" in told

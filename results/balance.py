@@ -1,4 +1,4 @@
-"""Where the method loses, computed from the records."""
+"""Where the method wins and where it loses, computed from the records."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -46,20 +46,24 @@ def sentence(studies: Iterable[Compared], lines: Iterable[Line], where: str) -> 
 
 def section(
     main: Mapping[str, Compared],
-    methods: Mapping[str, Study],
+    methods: Sequence[tuple[str, Study]],
     everything: Iterable[tuple[str, Study]],
     published: Sequence[Beside],
     pretrained: Sequence[str],
     files: Files,
 ) -> str:
-    """main: {network and data: its main study}; methods: {network: a study of methods};
-    everything: (network, study), for networks that broke down; pretrained: how many points IHT
-    costs a pretrained network, at each sparsity."""
+    """main: {network and data: its main study}; methods, everything: (network, study), those of
+    methods, and all, for networks that broke down; pretrained: how many points IHT costs a
+    pretrained network, at each sparsity."""
     dense = [f"{name}: {told}" for name, (study, m) in main.items() if (told := _lost(study, m))]
     dense += [f"MobileNetV2, Imagenette: {', '.join(pretrained)}"] if pretrained else []
-    behind = [f"{name}: {told}" for name, study in methods.items() if (told := _behind(study))]
-    random = [name for name, study in methods.items() if _is_like_random(study)]
-    told = [
+    behind, ahead = (
+        [f"{name}: {told}" for name, study in methods if (told := _others(study, sign))]
+        for sign in (-1, 1)
+    )
+    best = _best_beside(published)
+    random = [name for name, study in methods if _is_like_random(study)]
+    lost = [
         "**Dense training of the same length** is significantly more accurate in these main "
         "studies (points of accuracy lost; the tables below have variants, too). "
         f"{'; '.join(dense)}.",
@@ -68,13 +72,24 @@ def section(
         + (f" IHT is not significantly better than {_RANDOM} on: {'; '.join(random)}." if random
            else ""),
         *_defaults(study for study, _ in main.values()),
-        *_published(published),
+        *_published(best),
         f"**Broke down**, with more than {_RUINED:g} points more errors than dense training and "
         "more than ten times as many, in the mean over seeds of which some did: "
         f"{'; '.join(_broken(everything))}.",
         *_ruined(main, files),
     ]  # fmt: skip
-    return "\n".join(["## Where it loses", "", *(f"- {one}" for one in told)]) + "\n"
+    won = [
+        "**Other methods** are significantly less accurate here (points, paired by seed). "
+        f"{'; '.join(ahead)}.",
+        "**Published results** with more errors than ours (our 95 % interval is below them): "
+        f"{'; '.join(_against(one) for one in best if one.lower == 'Skinny' and one.fits)}.",
+    ]
+    told = ["## Where it wins", "", *_bullets(won), "", "## Where it loses", "", *_bullets(lost)]
+    return "\n".join(told) + "\n"
+
+
+def _bullets(texts: Iterable[str]) -> list[str]:
+    return [f"- {text}" for text in texts]
 
 
 def _is_iht(row: Row) -> bool:
@@ -96,14 +111,16 @@ def _lost(study: Study, margin: float) -> str:
     )
 
 
-def _behind(study: Study) -> str:
-    """Which methods, that end as sparse or as small, are ahead of IHT by more than chance."""
+def _others(study: Study, sign: int) -> str:
+    """Methods that end as sparse or as small and differ from IHT by more than chance. sign: -1
+    takes those that are ahead of it, 1 those that are behind."""
     theirs = {arm.label: arm.config.method for arm in study.arms}
     return ", ".join(
         f"at {one.first.removeprefix('SDNN-')} {one.second.partition(',')[0]} is "
-        f"{-one.difference.mean:.2f} ahead (n = {one.difference.n}, {p_text(one.p)})"
+        f"{abs(one.difference.mean):.2f} {'ahead' if sign < 0 else 'behind'} "
+        f"(n = {one.difference.n}, {p_text(one.p)})"
         for one in contrasts(study)
-        if one.difference.mean < 0 and one.p < ALPHA
+        if sign * one.difference.mean > 0 and one.p < ALPHA
         if theirs[one.second] not in ("sdnn", "dsd") or _RANDOM in one.second
     )
 
@@ -129,21 +146,28 @@ def _defaults(studies: Iterable[Study]) -> Iterator[str]:
         )
 
 
-def _published(beside: Sequence[Beside]) -> Iterator[str]:
-    """Published results that the best of ours beside them does not reach."""
+def _best_beside(beside: Iterable[Beside]) -> list[Beside]:
+    """For each published result the best of ours that stand beside it."""
     best: dict[tuple[str, str], Beside] = {}
     for one in beside:
         key = one.pair.network, one.theirs.model
         if key not in best or one.errors.mean < best[key].errors.mean:
             best[key] = one
-    lower = [one for one in best.values() if one.theirs.error < one.errors.mean or not one.fits]
+    return [*best.values()]
+
+
+def _against(one: Beside) -> str:
+    return (
+        f"{one.theirs.model} on {one.pair.network} ({one.theirs.error:.2f} %; {one.name}, "
+        f"{one.epochs} epochs: {one.errors.mean:.2f} %)"
+    )
+
+
+def _published(best: Iterable[Beside]) -> Iterator[str]:
+    """Published results that ours do not reach."""
+    lower = [one for one in best if one.theirs.error < one.errors.mean or not one.fits]
     sure, unsure = (
-        [
-            f"{one.theirs.model} on {one.pair.network} ({one.theirs.error:.2f} %, {one.name} "
-            f"{one.errors.mean:.2f} %)"
-            for one in lower
-            if (one.lower == "published") == surely
-        ]
+        [_against(one) for one in lower if (one.lower == "published") == surely]
         for surely in (True, False)
     )
     if sure:
