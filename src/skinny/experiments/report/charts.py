@@ -136,7 +136,7 @@ def accuracy_by_arm(study: Study, rows: Sequence[Row], name: str) -> Drawing | N
 
 def error_against_bytes(study: Study, rows: Sequence[Row], name: str) -> Drawing | None:
     shown = [row for row in rows if row.error]
-    if not shown:
+    if len(shown) < 2:
         return None
     from matplotlib.ticker import LogLocator
 
