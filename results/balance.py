@@ -37,8 +37,8 @@ def sentence(studies: Iterable[Compared], lines: Iterable[Line], where: str) -> 
     return (
         f"Pruning costs accuracy: of {len(counted)} settings of IHT (LeNets, NIN, airnet, "
         f"AlexNet), {better or 'none'} {'are' if better > 1 else 'is'} significantly more accurate "
-        f"than dense training of the same length, {worse} are less, {alike} are equivalent, and "
-        f"{len(counted) - better - worse - alike} are not told apart; another method of pruning "
+        f"than dense training of the same length, {worse} are significantly less accurate, {alike} "
+        f"are equivalent, and {len(counted) - better - worse - alike} are not told apart; another method of pruning "
         f"has fewer errors in {ahead} of {len(beside)} rows of the table, significantly in "
         f"{sum(line.beaten for line in beside)} ([where it loses]({where}#where-it-loses))."
     )
@@ -97,7 +97,9 @@ def _is_iht(row: Row) -> bool:
     config = row.arm.config
     if config.method != "sdnn" or config.score != "magnitude" or config.reinit:
         return False
-    return row.against is not None and row.against.config.epochs == config.epochs
+    if row.against is None or row.difference is None:
+        return False
+    return row.against.config.epochs == config.epochs
 
 
 def _lost(study: Study, margin: float) -> str:

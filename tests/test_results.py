@@ -263,7 +263,7 @@ def test_the_sentence_on_losses_counts_each_setting_once(write):
     told = write.front.balance.sentence([(study, 0.2)] * 2, lines, "page.md")
     assert "of 4 settings of IHT" in told
     assert "none is significantly more accurate" in told
-    assert "3 are less, 1 are equivalent, and 0 are not told apart" in told
+    assert "3 are significantly less accurate, 1 are equivalent, and 0 are not told apart" in told
     assert "fewer errors in 2 of 3 rows of the table, significantly in 1 (" in told
     assert "(page.md#where-it-loses)" in told
 
