@@ -38,8 +38,8 @@ def sentence(studies: Iterable[Compared], lines: Iterable[Line], where: str) -> 
         f"Pruning costs accuracy: of {len(counted)} settings of IHT (LeNets, NIN, airnet, "
         f"AlexNet), {better or 'none'} {'are' if better > 1 else 'is'} significantly more accurate "
         f"than dense training of the same length, {worse} are significantly less accurate, {alike} "
-        f"are equivalent, and {len(counted) - better - worse - alike} are not told apart; another method of pruning "
-        f"has fewer errors in {ahead} of {len(beside)} rows of the table, significantly in "
+        f"are equivalent, and {len(counted) - better - worse - alike} are not told apart; another "
+        f"method of pruning has fewer errors in {ahead} of {len(beside)} rows of the table, significantly in "
         f"{sum(line.beaten for line in beside)} ([where it loses]({where}#where-it-loses))."
     )
 
