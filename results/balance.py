@@ -39,8 +39,9 @@ def sentence(studies: Iterable[Compared], lines: Iterable[Line], where: str) -> 
         f"AlexNet), {better or 'none'} {'are' if better > 1 else 'is'} significantly more accurate "
         f"than dense training of the same length, {worse} are significantly less accurate, {alike} "
         f"are equivalent, and {len(counted) - better - worse - alike} are not told apart; another "
-        f"method of pruning has fewer errors in {ahead} of {len(beside)} rows of the table, significantly in "
-        f"{sum(line.beaten for line in beside)} ([where it loses]({where}#where-it-loses))."
+        f"method of pruning has fewer errors in {ahead} of {len(beside)} rows of the table, "
+        f"significantly in {sum(line.beaten for line in beside)} "
+        f"([where it loses]({where}#where-it-loses))."
     )
 
 
