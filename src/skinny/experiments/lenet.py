@@ -47,7 +47,7 @@ def lenet(data: str, scale: Scale) -> Experiment:
             _methods("LeNet-300-100", mlp, 12),
             _methods("LeNet-300-100", mlp, 56),
             _budgets("LeNet-5", conv, (2, 5, 12, 20, 40, 60, 100, 200, 300)),
-            _methods("LeNet-5", conv, 12, few=_FEW),
+            _methods("LeNet-5", conv, 12),
             _methods("LeNet-5", conv, 108),
             _codebooks("LeNet-300-100", mlp, {12: _FOUR_BITS, 56: _FEW_BITS}),
             _codebooks("LeNet-5", conv, {12: _FOUR_BITS, 108: _FOUR_BITS}),
@@ -149,7 +149,7 @@ def _budgets(network: str, base: Config, ratios: tuple[int, ...]) -> Panel:
     )
 
 
-def _methods(network: str, base: Config, ratio: int, few: int | None = None) -> Panel:
+def _methods(network: str, base: Config, ratio: int) -> Panel:
     ours = at_ratio(base, ratio)
     others = [_other(ours, name, ratio) for name in _METHODS]
     return Panel(
@@ -159,7 +159,6 @@ def _methods(network: str, base: Config, ratio: int, few: int | None = None) -> 
         "methods have their own spans and, as published, one schedule of the learning rate.",
         contrasts=tuple((ours.label, other.label) for other in others),
         against="dense",
-        few=few,
     )
 
 
