@@ -23,7 +23,7 @@ def picture(lenets: list[Study], files: files_table.Files) -> Drawing:
     times, _ = files_table.read_times(RECORDS / "times.jsonl")
     return opening.picture(
         {network: titled(lenets, network) for network in longest},
-        {network: [titled(lenets, f"{network}, codebooks")] for network in longest},
+        {network: titled(lenets, f"{network}, codebooks") for network in longest},
         {network: titled(lenets, f"{network}, {which}") for network, which in longest.items()},
         files,
         times,
@@ -150,5 +150,5 @@ def lines(
             for data, what in NARROW.items()
         ),
     ]
-    lines = [readme.line(*row[:4], files, row[4]) for row in rows]
-    return lines + pretrained.readme_lines(RECORDS / "pretrained")
+    made = [readme.line(*row[:4], files, row[4]) for row in rows]
+    return made + pretrained.readme_lines(RECORDS / "pretrained")

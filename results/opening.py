@@ -1,6 +1,6 @@
 """The beginning of docs/results.md: one picture and five sentences, computed from the records."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import files_table as table
@@ -41,7 +41,7 @@ times as long. Crosses: published results."""
 
 def picture(
     studies: Mapping[str, Study],
-    books: Mapping[str, Sequence[Study]],
+    books: Mapping[str, Study],
     longer: Mapping[str, Study],
     files: Files,
     times: Times,
@@ -52,7 +52,7 @@ def picture(
     def paint(axes: "Axes") -> None:
         for (network, study), colour in zip(studies.items(), SERIES, strict=False):
             _draw(axes, network, study, files, times, colour)
-            few = [point for each in books[network] for point in _few_bits(each, files)]
+            few = [*_few_bits(books[network], files)]
             axes.plot([x for x, _ in few], [y for _, y in few], "D", ms=4.5, color=colour,
                       label=f"{network}, trained with 3 or 4 bits")  # fmt: skip
             exact = [arm for arm in longer[network].arms if arm.runs and ", " not in arm.label]
@@ -152,7 +152,8 @@ def sentences(
     lenet: Study, longest: Study, files: Files, times: Times, machine: str, lost: str
 ) -> str:
     """Five sentences that a newcomer should take away: four from LeNet-300-100's study and the one
-    of most epochs, which has its codebook, and what is `lost`. machine: that was timed on."""
+    of most epochs, which has its codebook, and what is `lost`. machine: on which
+    the times were measured."""
     arms = {arm.label: arm for arm in lenet.arms if arm.runs}
     three = tuple(arms[label] for label in ("dense", "SDNN-12x", "SDNN-56x"))
     whole, twelfth, fewest = three
